@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Knowledge as the program uses it: patterns, causes, rules, switches, fact keys, taxonomy, texts.
+ * The file formats are documented in docs/knowledge.md. Everything is read-only after loading and
+ * lives on the arena it was loaded with.
+ */
+#ifndef ASSAY_KNOWLEDGE_KNOWLEDGE_H
+#define ASSAY_KNOWLEDGE_KNOWLEDGE_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/finding.h"
+#include "base/map.h"
+
+struct expr; /* a compiled condition, see expr.h */
+
+enum pattern_kind {
+    PATTERN_FAULT = 0,
+    PATTERN_CONSEQUENCE,
+    PATTERN_SYMPTOM,
+    PATTERN_CONTEXT,
+    PATTERN_BENIGN,
+    PATTERN_CLEAR,
+    PATTERN_KIND_COUNT
+};
+
+/* Bits: which logs a pattern is scanned for in. */
+enum log_kind { LOG_TRAIN = 1, LOG_KERNEL = 2, LOG_ANY = 3 };
+
+struct pattern {
+    const char *id;
+    const char *regex;   /* vectorscan syntax */
+    const char *capture; /* PCRE2 with named groups, or NULL */
+    unsigned logs;       /* enum log_kind bits */
+    enum pattern_kind kind;
+    struct text_list examples;
+    struct text_list negatives; /* "not" in the file */
+    const char *where;          /* "patterns/rocr.yaml:12" */
+};
+
+struct clause {
+    const struct expr *when;
+    int weight;
+    bool with_event; /* counts only beside a clause that rests on an event */
+    const char *text; /* may be NULL */
+    const char *where;
+};
+
+struct clause_list {
+    struct clause *items;
+    size_t count;
+    size_t capacity;
+};
+
+struct cause {
+    const char *class_slug;
+    const char *layer; /* from taxonomy.tsv */
+    const char *title;
+    const char *claim; /* may be NULL */
+    struct clause_list because;
+    struct clause_list against;
+    const struct expr *require; /* NULL when there is no gate */
+    struct text_list explains;  /* pattern ids */
+    struct text_list remedy;
+    struct clause_list settle;  /* weight unused */
+    struct text_list links;
+    const char *where;
+};
+
+struct rule {
+    const char *id;
+    enum severity severity;
+    const char *each; /* "gpu[*]", "lib.*" or NULL: `for:` in the file */
+    const struct expr *when;
+    struct text_list needs;
+    const char *title;
+    const char *claim;
+    struct text_list evidence; /* fact keys, globs allowed */
+    struct text_list remedy;
+    struct text_list links;
+    int weight; /* points off the health score */
+    const char *where;
+};
+
+enum switch_effect { SWITCH_REAL = 0, SWITCH_NONE, SWITCH_DEBUG_ONLY, SWITCH_OBSOLETE };
+
+struct known_switch {
+    const char *name;
+    struct text_list read_by; /* library base names without lib and .so */
+    enum switch_effect effect;
+    const char *says;
+    const char *instead; /* may be NULL */
+    const char *since;   /* may be NULL */
+    const char *until;   /* may be NULL */
+    const char *source;
+};
+
+struct fact_key {
+    const char *pattern; /* "gpu[].gfx", "lib.<name>.version" */
+    const char *type;    /* string, version, int, bool, list */
+    const char *unit;
+    const char *where;
+    const char *meaning;
+};
+
+struct taxon {
+    const char *slug;
+    const char *layer;
+    const char *definition;
+    const char *mistaken_for;
+    const char *standard_fix;
+};
+
+#define KNOWLEDGE_TABLE(type, name)                                                                \
+    struct type *name;                                                                             \
+    size_t name##_count
+
+struct knowledge {
+    struct arena *arena;
+    KNOWLEDGE_TABLE(pattern, patterns);
+    KNOWLEDGE_TABLE(cause, causes);
+    KNOWLEDGE_TABLE(rule, rules);
+    KNOWLEDGE_TABLE(known_switch, switches);
+    KNOWLEDGE_TABLE(fact_key, fact_keys);
+    KNOWLEDGE_TABLE(taxon, taxons);
+    /* Scanner databases made at build time, for the patterns in this order; empty when the
+     * knowledge was read from a folder (the scanner then compiles the patterns itself). */
+    struct {
+        const void *bytes;
+        size_t size;
+    } scanner_db[2];
+};
+
+/* The knowledge compiled into the program. Cheap: no parsing of YAML. `language` may be NULL. */
+enum status knowledge_builtin(struct arena *a, const char *language,
+                              const struct knowledge **ret_knowledge, struct err *err) MUST_USE;
+
+/* The same from a folder laid out as knowledge/ in the source tree (--knowledge DIR). */
+enum status knowledge_from_dir(struct arena *a, const char *dir, const char *language,
+                               const struct knowledge **ret_knowledge, struct err *err) MUST_USE;
+
+/* The row whose pattern matches a concrete key ("gpu[3].gfx" -> "gpu[].gfx"), or NULL. */
+const struct fact_key *knowledge_fact_key(const struct knowledge *k, const char *key);
+
+const struct taxon *knowledge_taxon(const struct knowledge *k, const char *slug);
+
+#endif
