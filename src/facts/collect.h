@@ -18,6 +18,8 @@ struct collect {
     const char *const *env;   /* environment of the job: "NAME=value", NULL-terminated; of this
                                  process when live, of proc/self/environ when frozen */
     const char *user_home;    /* home folder inside the root, or NULL */
+    const char *const *switch_names; /* known variables, for collect_switches; NULL-terminated, or
+                                        NULL: the caller takes them from knowledge/switches.yaml */
 };
 
 /* Runs the whole table. */
