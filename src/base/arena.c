@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ALIGN = 16, FIRST_BLOCK = 64 * 1024, MAX_BLOCK = 8 * 1024 * 1024 };
+enum {
+    ALIGN = 16,
+    FIRST_BLOCK = 64 * 1024,
+    MAX_BLOCK = 8 * 1024 * 1024
+};
 
 #define DEFAULT_CEILING ((size_t)4 << 30)
 

@@ -45,12 +45,12 @@ const char *err_name(int errnum);
 enum status err_status_of(int errnum);
 
 /* Forwards a failure; the only macro in the project that hides a return. */
-#define TRY(expr)                                                                                  \
-    do {                                                                                           \
-        enum status try_status_ = (expr);                                                          \
-        if (try_status_ != ST_OK) {                                                                \
-            return try_status_;                                                                    \
-        }                                                                                          \
-    } while (0)
+#define TRY(expr)                   \
+ do {                               \
+  enum status try_status_ = (expr); \
+  if (try_status_ != ST_OK) {       \
+   return try_status_;              \
+  }                                 \
+ } while (0)
 
 #endif

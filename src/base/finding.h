@@ -38,7 +38,7 @@ struct text_list {
 };
 
 struct finding {
-    const char *id;  /* stable, kebab-case: rule id of doctor, class of diagnose */
+    const char *id;    /* stable, kebab-case: rule id of doctor, class of diagnose */
     const char *layer; /* for causes: layer of the taxonomy; else NULL */
     enum severity severity;
     const char *title; /* one line */

@@ -14,11 +14,14 @@
 
 #include "base/vec.h"
 
-enum { MAX_LINKS = 40, MAX_NAMES = 100000 };
+enum {
+    MAX_LINKS = 40,
+    MAX_NAMES = 100000
+};
 
 /* Appends one component to the resolved path inside the root, or follows it if it is a link. */
-static enum status step(const struct fs *fs, struct arena *a, struct strbuf *done,
-                        struct str part, struct str *rest, int *links, struct err *err)
+static enum status step(const struct fs *fs, struct arena *a, struct strbuf *done, struct str part,
+                        struct str *rest, int *links, struct err *err)
 {
     if (part.n == 0 || str_is(part, ".")) {
         return ST_OK;
@@ -243,8 +246,7 @@ enum status fs_readlink(const struct fs *fs, struct arena *a, const char *path,
     }
     const char *parent;
     TRY(fs_resolve(fs, a, str_dup(a, str_slice(whole, 0, slash)), &parent, err));
-    const char *host =
-        arena_fmt(a, "%s/%.*s", parent, STR_ARG(str_slice(whole, slash, whole.n)));
+    const char *host = arena_fmt(a, "%s/%.*s", parent, STR_ARG(str_slice(whole, slash, whole.n)));
     char target[PATH_MAX];
     ssize_t n = readlink(host, target, sizeof target);
     if (n < 0) {

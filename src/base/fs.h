@@ -11,6 +11,7 @@
 #define ASSAY_BASE_FS_H
 
 #include <stdbool.h>
+
 #include <sys/stat.h>
 
 #include "base/arena.h"

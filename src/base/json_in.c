@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* JSON into trees, by jansson. */
-#include <string.h>
-
 #include <jansson.h>
+#include <string.h>
 
 #include "base/tree.h"
 

@@ -133,7 +133,9 @@ char *str_dup(struct arena *a, struct str s)
 }
 
 /* Numbers longer than this are not numbers of ours; the copy keeps strto* inside the view. */
-enum { NUMBER_MAX = 100 };
+enum {
+    NUMBER_MAX = 100
+};
 
 static enum status number_text(struct str s, char ret_text[NUMBER_MAX])
 {
@@ -190,7 +192,9 @@ enum status str_to_double(struct str s, double *ret_value)
     return ST_OK;
 }
 
-enum { DISTANCE_MAX = 64 };
+enum {
+    DISTANCE_MAX = 64
+};
 
 size_t str_distance(struct str a, struct str b, size_t limit)
 {

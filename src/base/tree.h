@@ -14,18 +14,22 @@
 #include "base/str.h"
 #include "base/value.h"
 
-enum tree_kind { TREE_SCALAR = 0, TREE_MAP, TREE_LIST };
+enum tree_kind {
+    TREE_SCALAR = 0,
+    TREE_MAP,
+    TREE_LIST
+};
 
 struct tree {
     enum tree_kind kind;
-    int line;              /* 1-based; 0 when the source has no lines */
-    bool quoted;           /* a YAML scalar written in quotes or as a block: always a string */
-    const char *key;       /* in a map: the key; else NULL */
-    struct value value;    /* scalars */
-    const char *text;      /* scalars: as written */
-    struct tree *child;    /* first child of a map or list */
-    struct tree *next;     /* next sibling */
-    size_t count;          /* number of children */
+    int line;           /* 1-based; 0 when the source has no lines */
+    bool quoted;        /* a YAML scalar written in quotes or as a block: always a string */
+    const char *key;    /* in a map: the key; else NULL */
+    struct value value; /* scalars */
+    const char *text;   /* scalars: as written */
+    struct tree *child; /* first child of a map or list */
+    struct tree *next;  /* next sibling */
+    size_t count;       /* number of children */
 };
 
 /* Ceilings for hostile documents. */
@@ -35,7 +39,8 @@ struct tree_limits {
     size_t depth;
 };
 
-#define TREE_LIMITS_DEFAULT ((struct tree_limits){.bytes = 64u << 20, .nodes = 2000000, .depth = 64})
+#define TREE_LIMITS_DEFAULT \
+ ((struct tree_limits){.bytes = 64u << 20, .nodes = 2000000, .depth = 64})
 
 /* YAML 1.1 core as libyaml reads it, one document; aliases and anchors are refused, as are
  * duplicate keys. `name` is used in messages. Plain scalars become null, bool (true/false only),

@@ -22,11 +22,13 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
+
     union {
         bool boolean;
         int64_t integer;
         double real;
         const char *string; /* NUL-terminated UTF-8 */
+
         struct {
             const struct value *items;
             size_t count;

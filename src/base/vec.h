@@ -11,18 +11,17 @@
 #include "base/arena.h"
 
 /* Declares such a struct type member list. */
-#define VEC_OF(type)                                                                               \
-    struct {                                                                                       \
-        type *items;                                                                               \
-        size_t count;                                                                              \
-        size_t capacity;                                                                           \
-    }
+#define VEC_OF(type) \
+ struct {            \
+  type *items;       \
+  size_t count;      \
+  size_t capacity;   \
+ }
 
 /* Pointer to a new zeroed element at the end. */
-#define VEC_PUSH(arena, v)                                                                         \
-    ((v)->items = vec_reserve((arena), (v)->items, (v)->count, &(v)->capacity,                     \
-                              sizeof *(v)->items),                                                 \
-     &(v)->items[(v)->count++])
+#define VEC_PUSH(arena, v)                                                                       \
+ ((v)->items = vec_reserve((arena), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items), \
+  &(v)->items[(v)->count++])
 
 /* Used by VEC_PUSH: makes room for one more element. */
 static inline void *vec_reserve(struct arena *a, void *items, size_t count, size_t *capacity,

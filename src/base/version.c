@@ -2,7 +2,9 @@
 /* Version comparison. */
 #include "base/version.h"
 
-enum { MAX_PARTS = 6 };
+enum {
+    MAX_PARTS = 6
+};
 
 struct parsed {
     long part[MAX_PARTS];
@@ -33,8 +35,9 @@ static void take_prerelease(struct str s, struct parsed *v)
     static const struct {
         const char *mark;
         int rank;
-    } marks[] = {{"dev", -4}, {"alpha", -3}, {"a", -3}, {"beta", -2},
+    } marks[] = {{"dev", -4}, {"alpha", -3}, {"a", -3},  {"beta", -2},
                  {"b", -2},   {"rc", -1},    {"git", -1}};
+
     if (s.n != 0 && (s.p[0] == '.' || s.p[0] == '-' || s.p[0] == '_')) {
         s = str_slice(s, 1, s.n);
     }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* YAML into trees, by libyaml's event parser with an explicit stack. */
 #include <string.h>
-
 #include <yaml.h>
 
 #include "base/map.h"
 #include "base/tree.h"
 
-enum { MAX_DEPTH = 256 };
+enum {
+    MAX_DEPTH = 256
+};
 
 struct frame {
     struct tree *node;
@@ -123,8 +124,8 @@ static enum status on_open(struct loader *l, enum tree_kind kind, const yaml_eve
     node->kind = kind;
     node->line = line;
     TRY(attach(l, node));
-    l->stack[l->depth++] = (struct frame){
-        .node = node, .seen = kind == TREE_MAP ? map_new(l->arena) : NULL};
+    l->stack[l->depth++] = (struct frame){.node = node,
+                                          .seen = kind == TREE_MAP ? map_new(l->arena) : NULL};
     return ST_OK;
 }
 

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One line per command: the rows that commands.c puts into its table. */
+#ifndef ASSAY_CLI_COMMAND_LIST_H
+#define ASSAY_CLI_COMMAND_LIST_H
+
+#include "cli/command.h"
+
+extern const struct command command_man;
+extern const struct command command_completion;
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Manual pages in mdoc(7), from the option tables. */
+#include <string.h>
+
+#include "base/str.h"
+
+#include "cli/command.h"
+
+/* Text as mdoc wants it: backslashes doubled, a leading '.' or "'" guarded. */
+static void mdoc_text(struct strbuf *out, const char *text)
+{
+    bool line_start = true;
+    for (const char *p = text; *p != '\0'; p++) {
+        if (line_start && (*p == '.' || *p == '\'')) {
+            strbuf_addz(out, "\\&");
+        }
+        if (*p == '\\') {
+            strbuf_addz(out, "\\e");
+        } else if (*p == '-') {
+            strbuf_addz(out, "\\-");
+        } else {
+            strbuf_addc(out, *p);
+        }
+        line_start = *p == '\n';
+    }
+    strbuf_addc(out, '\n');
+}
+
+static void mdoc_options(struct strbuf *out, const struct option_spec *table)
+{
+    strbuf_addz(out, ".Bl -tag -width Ds\n");
+    for (const struct option_spec *o = table; o->name != NULL; o++) {
+        strbuf_addz(out, ".It ");
+        if (o->letter != 0) {
+            strbuf_fmt(out, "Fl %c , ", o->letter);
+        }
+        strbuf_fmt(out, "Fl \\-%s", o->name);
+        if (o->kind != OPTION_FLAG) {
+            strbuf_fmt(out, " Ar %s", o->arg);
+        }
+        strbuf_addc(out, '\n');
+        mdoc_text(out, o->help);
+    }
+    strbuf_addz(out, ".El\n");
+}
+
+static void mdoc_head(struct strbuf *out, const char *title, const char *page, const char *summary)
+{
+    /* No date: the same program gives the same page. */
+    strbuf_fmt(out, ".Dd $Mdocdate$\n.Dt %s 1\n.Os\n.Sh NAME\n.Nm %s\n.Nd ", title, page);
+    mdoc_text(out, summary);
+}
+
+static const char exit_section[] = ".Sh EXIT STATUS\n"
+                                   "0 nothing wrong, 1 fault found, 2 could not tell (unreadable, "
+                                   "denied, skipped), 64 usage.\n";
+
+static void man_overview(struct strbuf *out)
+{
+    mdoc_head(out, "ASSAY", "assay", "qualify a GPU training stack and name the cause of failures");
+    strbuf_addz(out, ".Sh SYNOPSIS\n.Nm\n.Ar command\n.Op Ar option ...\n.Op Ar operand ...\n"
+                     ".Sh DESCRIPTION\n.Nm\nhas one page per command:\n.Bl -tag -width Ds\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        strbuf_fmt(out, ".It Xr assay-%s 1\n", commands[i]->name);
+        mdoc_text(out, commands[i]->summary);
+    }
+    strbuf_addz(out, ".El\n");
+    strbuf_addz(out, exit_section);
+}
+
+void man_page(struct strbuf *out, const struct command *cmd)
+{
+    if (cmd == NULL) {
+        man_overview(out);
+        return;
+    }
+    char upper[64] = "";
+    size_t n = strlen(cmd->name) < sizeof upper - 1 ? strlen(cmd->name) : sizeof upper - 1;
+    for (size_t i = 0; i < n; i++) {
+        char c = cmd->name[i];
+        upper[i] = (char)(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    }
+    struct strbuf title;
+    strbuf_init(&title, out->arena, 256);
+    strbuf_fmt(&title, "ASSAY-%s", upper);
+    struct strbuf page;
+    strbuf_init(&page, out->arena, 256);
+    strbuf_fmt(&page, "assay-%s", cmd->name);
+    mdoc_head(out, title.p, page.p, cmd->summary);
+    strbuf_fmt(out, ".Sh SYNOPSIS\n.Nm assay %s\n.Op Ar option ...\n", cmd->name);
+    if (cmd->operands[0] != '\0') {
+        strbuf_fmt(out, ".Ar %s\n", cmd->operands);
+    }
+    strbuf_addz(out, ".Sh DESCRIPTION\n");
+    for (size_t i = 0; cmd->description[i] != NULL; i++) {
+        if (i != 0) {
+            strbuf_addz(out, ".Pp\n");
+        }
+        mdoc_text(out, cmd->description[i]);
+    }
+    strbuf_addz(out, ".Sh OPTIONS\n");
+    mdoc_options(out, cmd->options);
+    strbuf_addz(out, "Options of every command:\n");
+    mdoc_options(out, common_options);
+    strbuf_addz(out, exit_section);
+    strbuf_addz(out, ".Sh EXAMPLES\n");
+    for (const struct example *e = cmd->examples; e->command != NULL; e++) {
+        mdoc_text(out, e->what);
+        strbuf_addz(out, ".Dl ");
+        mdoc_text(out, e->command);
+        strbuf_addz(out, ".Pp\n");
+    }
+    strbuf_addz(out, ".Sh SEE ALSO\n.Xr assay 1\n");
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The form people read in a terminal. Most important first, everything to copy on a line of its
+ * own, the verdict (and the score, when there is one) last, where the eye rests after scrolling.
+ */
+#include <string.h>
+
+#include "report/formats.h"
+
+enum {
+    LABEL = 12
+}; /* column where texts start */
+
+static const char *tint(const struct report_options *o, enum severity s)
+{
+    static const char *const codes[SEVERITY_COUNT] = {
+        [SEVERITY_OK] = "\033[32m",      [SEVERITY_NOTE] = "\033[36m",
+        [SEVERITY_WARNING] = "\033[33m", [SEVERITY_ERROR] = "\033[31m",
+        [SEVERITY_UNKNOWN] = "\033[35m",
+    };
+    return o->color ? codes[s] : "";
+}
+
+static const char *bold(const struct report_options *o)
+{
+    return o->color ? "\033[1m" : "";
+}
+
+static const char *dim(const struct report_options *o)
+{
+    return o->color ? "\033[2m" : "";
+}
+
+static const char *plain(const struct report_options *o)
+{
+    return o->color ? "\033[0m" : "";
+}
+
+/* One untrusted log line for a terminal: control bytes shown as '?', cut to `max` bytes. */
+static void safe_line(struct strbuf *out, const char *text, size_t max)
+{
+    size_t n = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++, n++) {
+        if (n >= max && (*p & 0xc0) != 0x80) {
+            strbuf_addz(out, " …");
+            return;
+        }
+        strbuf_addc(out, *p == '\t' ? ' ' : *p < 0x20 || *p == 0x7f ? '?' : (char)*p);
+    }
+}
+
+/* Paragraph wrapped at the width, hanging under column LABEL. */
+static void wrapped(struct strbuf *out, const char *text, int width)
+{
+    size_t room = (size_t)(width > LABEL + 30 ? width - LABEL : 60);
+    size_t column = 0;
+    struct str rest = str_trim(str_of(text));
+    struct str word;
+    while (str_cut(&rest, ' ', &word)) {
+        if (word.n == 0) {
+            continue;
+        }
+        if (column != 0 && column + 1 + word.n > room) {
+            strbuf_fmt(out, "\n%*s", LABEL, "");
+            column = 0;
+        }
+        if (column != 0) {
+            strbuf_addc(out, ' ');
+            column++;
+        }
+        for (size_t i = 0; i < word.n; i++) {
+            strbuf_addc(out, word.p[i] == '\n' ? ' ' : word.p[i]);
+        }
+        column += word.n;
+    }
+    strbuf_addc(out, '\n');
+}
+
+static void label(struct strbuf *out, const struct report_options *o, const char *name)
+{
+    strbuf_fmt(out, "  %s%-*s%s", dim(o), LABEL - 2, name, plain(o));
+}
+
+static void place(struct strbuf *out, const struct evidence *e)
+{
+    safe_line(out, e->source, 200);
+    if (e->line > 0) {
+        strbuf_fmt(out, ":%ld", e->line);
+    }
+    strbuf_addz(out, ": ");
+}
+
+static void body(struct strbuf *out, const struct report_options *o, const struct finding *f)
+{
+    if (f->claim != NULL && f->claim[0] != '\0') {
+        label(out, o, "why");
+        wrapped(out, f->claim, o->width);
+    }
+    for (size_t i = 0; i < f->evidence.count; i++) {
+        label(out, o, i == 0 ? "evidence" : "");
+        place(out, &f->evidence.items[i]);
+        safe_line(out, f->evidence.items[i].text, 220);
+        strbuf_addc(out, '\n');
+    }
+    for (size_t i = 0; i < f->remedy.count; i++) {
+        label(out, o, i == 0 ? "do" : "");
+        safe_line(out, f->remedy.items[i], 1000);
+        strbuf_addc(out, '\n');
+    }
+    for (size_t i = 0; i < f->links.count; i++) {
+        label(out, o, i == 0 ? "see" : "");
+        strbuf_fmt(out, "%s\n", f->links.items[i]);
+    }
+}
+
+static void head(struct strbuf *out, const struct report_options *o, const struct finding *f,
+                 bool cause)
+{
+    strbuf_fmt(out, "%s%s%-8s%s  %s%s%s  %s(%s", tint(o, f->severity), bold(o),
+               cause ? "cause" : severity_name(f->severity), plain(o), bold(o), f->title, plain(o),
+               dim(o), f->id);
+    if (cause) {
+        strbuf_fmt(out, ", %s, confidence %.2f", f->layer != NULL ? f->layer : "unknown layer",
+                   f->confidence);
+    }
+    strbuf_fmt(out, ")%s\n", plain(o));
+}
+
+static void brief(struct strbuf *out, const struct report_options *o, const struct finding *f)
+{
+    strbuf_fmt(out, "  %s%-8s%s %s", tint(o, f->severity), severity_name(f->severity), plain(o),
+               f->title);
+    if (f->evidence.count != 0) {
+        strbuf_fmt(out, "%s  ", dim(o));
+        place(out, &f->evidence.items[0]);
+        safe_line(out, f->evidence.items[0].text, 120);
+        strbuf_addz(out, plain(o));
+    }
+    strbuf_addc(out, '\n');
+}
+
+static void list(struct strbuf *out, const struct report_options *o, const struct report_list *l)
+{
+    if (l->findings->count == 0) {
+        return;
+    }
+    if (l->heading != NULL) {
+        strbuf_fmt(out, "%s%s%s\n", bold(o), l->heading, plain(o));
+    }
+    for (size_t i = 0; i < l->findings->count; i++) {
+        const struct finding *f = &l->findings->items[i];
+        if (l->brief) {
+            brief(out, o, f);
+            continue;
+        }
+        head(out, o, f, l->causes);
+        body(out, o, f);
+        strbuf_addc(out, '\n');
+    }
+    if (l->brief) {
+        strbuf_addc(out, '\n');
+    }
+}
+
+static void stages(struct strbuf *out, const struct report_options *o, const struct report *r)
+{
+    for (size_t i = 0; i < r->stage_count; i++) {
+        const struct report_stage *s = &r->stages[i];
+        enum severity sev = strcmp(s->verdict, "passed") == 0   ? SEVERITY_OK
+                            : strcmp(s->verdict, "failed") == 0 ? SEVERITY_ERROR
+                                                                : SEVERITY_UNKNOWN;
+        strbuf_fmt(out, "%sstage %-10s%s %s%-14s%s  %s\n", bold(o), s->name, plain(o), tint(o, sev),
+                   s->verdict, plain(o), s->summary);
+    }
+    if (r->stage_count != 0) {
+        strbuf_addc(out, '\n');
+    }
+}
+
+/* "health 70/100 (confidence 0.95): -30 torch-cpu-build (error)": always with its weights. */
+static void score(struct strbuf *out, const struct report_options *o, const struct report_score *s)
+{
+    enum severity sev = s->points >= 90   ? SEVERITY_OK
+                        : s->points >= 60 ? SEVERITY_WARNING
+                                          : SEVERITY_ERROR;
+    strbuf_fmt(out, "%s%shealth %d/%d%s (confidence %.2f)", bold(o), tint(o, sev), s->points,
+               s->maximum, plain(o), s->confidence);
+    const char *sep = ": ";
+    for (size_t i = 0; i < s->row_count; i++) {
+        if (s->rows[i].lost != 0) {
+            strbuf_fmt(out, "%s-%d %s", sep, s->rows[i].lost, s->rows[i].name);
+            sep = ", ";
+        }
+    }
+    strbuf_addc(out, '\n');
+}
+
+static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
+{
+    stages(out, o, r);
+    for (size_t l = 0; l < r->list_count; l++) {
+        list(out, o, &r->lists[l]);
+    }
+    for (size_t i = 0; i < r->notes.count; i++) {
+        strbuf_fmt(out, "%-*s", LABEL, "note");
+        wrapped(out, r->notes.items[i], o->width);
+    }
+    if (r->verdict != NULL) {
+        strbuf_fmt(out, "%s%s%s\n", bold(o), r->verdict, plain(o));
+    }
+    if (r->score.present) {
+        score(out, o, &r->score);
+    }
+}
+
+const struct report_format format_text = {
+    .name = "text",
+    .what = "For people: most important first, verdict last",
+    .render = render,
+};
