@@ -27,7 +27,11 @@ enum pattern_kind {
 };
 
 /* Bits: which logs a pattern is scanned for in. */
-enum log_kind { LOG_TRAIN = 1, LOG_KERNEL = 2, LOG_ANY = 3 };
+enum log_kind {
+    LOG_TRAIN = 1,
+    LOG_KERNEL = 2,
+    LOG_ANY = 3
+};
 
 struct pattern {
     const char *id;
@@ -43,7 +47,7 @@ struct pattern {
 struct clause {
     const struct expr *when;
     int weight;
-    bool with_event; /* counts only beside a clause that rests on an event */
+    bool with_event;  /* counts only beside a clause that rests on an event */
     const char *text; /* may be NULL */
     const char *where;
 };
@@ -64,7 +68,7 @@ struct cause {
     const struct expr *require; /* NULL when there is no gate */
     struct text_list explains;  /* pattern ids */
     struct text_list remedy;
-    struct clause_list settle;  /* weight unused */
+    struct clause_list settle; /* weight unused */
     struct text_list links;
     const char *where;
 };
@@ -84,7 +88,12 @@ struct rule {
     const char *where;
 };
 
-enum switch_effect { SWITCH_REAL = 0, SWITCH_NONE, SWITCH_DEBUG_ONLY, SWITCH_OBSOLETE };
+enum switch_effect {
+    SWITCH_REAL = 0,
+    SWITCH_NONE,
+    SWITCH_DEBUG_ONLY,
+    SWITCH_OBSOLETE
+};
 
 struct known_switch {
     const char *name;
@@ -113,9 +122,9 @@ struct taxon {
     const char *standard_fix;
 };
 
-#define KNOWLEDGE_TABLE(type, name)                                                                \
-    struct type *name;                                                                             \
-    size_t name##_count
+#define KNOWLEDGE_TABLE(type, name) \
+ struct type *name;                 \
+ size_t name##_count
 
 struct knowledge {
     struct arena *arena;
@@ -125,6 +134,7 @@ struct knowledge {
     KNOWLEDGE_TABLE(known_switch, switches);
     KNOWLEDGE_TABLE(fact_key, fact_keys);
     KNOWLEDGE_TABLE(taxon, taxons);
+
     /* Scanner databases made at build time, for the patterns in this order; empty when the
      * knowledge was read from a folder (the scanner then compiles the patterns itself). */
     struct {
