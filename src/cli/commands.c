@@ -9,13 +9,9 @@
 #include "cli/command_list.h"
 
 const struct option_spec common_options[] = {
-    {"format", 'f', OPTION_VALUE, "text|json|junit", "Form of the result"},
-    {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},
     {"output", 'o', OPTION_VALUE, "FILE", "Write the result to FILE instead of standard output"},
     {"color", 0, OPTION_VALUE, "auto|always|never", "Colour; auto obeys NO_COLOR and the terminal"},
     {"quiet", 'q', OPTION_FLAG, NULL, "No progress line and no notes on standard error"},
-    {"lang", 0, OPTION_VALUE, "LANG", "Language of findings, e.g. en or zh"},
-    {"knowledge", 0, OPTION_VALUE, "DIR", "Use the rules in DIR instead of the built-in ones"},
     {"help", 'h', OPTION_FLAG, NULL, "Short help with -h, long help with --help"},
     {0},
 };

@@ -6,22 +6,42 @@
 
 #include "cli/command.h"
 
-/* Text as mdoc wants it: backslashes doubled, a leading '.' or "'" guarded. */
-static void mdoc_text(struct strbuf *out, const char *text)
+/* One word as mdoc wants it: backslashes and dashes escaped. */
+static void mdoc_word(struct strbuf *out, struct str word)
 {
-    bool line_start = true;
-    for (const char *p = text; *p != '\0'; p++) {
-        if (line_start && (*p == '.' || *p == '\'')) {
-            strbuf_addz(out, "\\&");
-        }
-        if (*p == '\\') {
+    for (size_t i = 0; i < word.n; i++) {
+        if (word.p[i] == '\\') {
             strbuf_addz(out, "\\e");
-        } else if (*p == '-') {
+        } else if (word.p[i] == '-') {
             strbuf_addz(out, "\\-");
         } else {
-            strbuf_addc(out, *p);
+            strbuf_addc(out, word.p[i]);
         }
-        line_start = *p == '\n';
+    }
+}
+
+/* Text in lines of at most 78 columns, none of which begins with a control character. */
+static void mdoc_text(struct strbuf *out, const char *text)
+{
+    enum {
+        COLUMNS = 78
+    };
+    struct str rest = str_of(text);
+    struct str word;
+    size_t column = 0;
+    while (str_cut(&rest, ' ', &word)) {
+        if (column != 0 && column + 1 + word.n > COLUMNS) {
+            strbuf_addc(out, '\n');
+            column = 0;
+        } else if (column != 0) {
+            strbuf_addc(out, ' ');
+            column++;
+        }
+        if (column == 0 && word.n != 0 && (word.p[0] == '.' || word.p[0] == '\'')) {
+            strbuf_addz(out, "\\&");
+        }
+        mdoc_word(out, word);
+        column += word.n;
     }
     strbuf_addc(out, '\n');
 }
@@ -51,9 +71,10 @@ static void mdoc_head(struct strbuf *out, const char *title, const char *page, c
     mdoc_text(out, summary);
 }
 
-static const char exit_section[] = ".Sh EXIT STATUS\n"
-                                   "0 nothing wrong, 1 fault found, 2 could not tell (unreadable, "
-                                   "denied, skipped), 64 usage.\n";
+static const char exit_section[] =
+    ".Sh EXIT STATUS\n"
+    ".Bl -tag -width Ds -compact\n.It 0\nnothing wrong\n.It 1\nfault found\n"
+    ".It 2\ncould not tell: unreadable, denied, skipped\n.It 64\nusage\n.El\n";
 
 static void man_overview(struct strbuf *out)
 {
@@ -99,16 +120,21 @@ void man_page(struct strbuf *out, const struct command *cmd)
         mdoc_text(out, cmd->description[i]);
     }
     strbuf_addz(out, ".Sh OPTIONS\n");
-    mdoc_options(out, cmd->options);
+    if (cmd->options[0].name != NULL) {
+        mdoc_options(out, cmd->options);
+    }
     strbuf_addz(out, "Options of every command:\n");
     mdoc_options(out, common_options);
     strbuf_addz(out, exit_section);
     strbuf_addz(out, ".Sh EXAMPLES\n");
     for (const struct example *e = cmd->examples; e->command != NULL; e++) {
+        if (e != cmd->examples) {
+            strbuf_addz(out, ".Pp\n");
+        }
         mdoc_text(out, e->what);
         strbuf_addz(out, ".Dl ");
-        mdoc_text(out, e->command);
-        strbuf_addz(out, ".Pp\n");
+        mdoc_word(out, str_of(e->command));
+        strbuf_addc(out, '\n');
     }
     strbuf_addz(out, ".Sh SEE ALSO\n.Xr assay 1\n");
 }

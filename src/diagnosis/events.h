@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
+
 #include "knowledge/knowledge.h"
 
 struct capture {
@@ -20,13 +21,13 @@ struct capture {
 
 struct event {
     const struct pattern *pattern;
-    const char *source;  /* file as the user named it; "-" for stdin */
-    uint64_t line;       /* 1-based; '\r' progress updates do not count as lines */
-    uint64_t offset;     /* byte offset of the line in the (decompressed) file */
-    int64_t order;       /* position over all logs: by time when both have one, else by file, line */
-    double time;         /* seconds since the epoch or since boot; NaN when the line has none */
-    int rank;            /* from the line's own prefix or the file's name; -1 unknown */
-    const char *text;    /* the line, colour codes removed, at most 2000 bytes */
+    const char *source; /* file as the user named it; "-" for stdin */
+    uint64_t line;      /* 1-based; '\r' progress updates do not count as lines */
+    uint64_t offset;    /* byte offset of the line in the (decompressed) file */
+    int64_t order;      /* position over all logs: by time when both have one, else by file, line */
+    double time;        /* seconds since the epoch or since boot; NaN when the line has none */
+    int rank;           /* from the line's own prefix or the file's name; -1 unknown */
+    const char *text;   /* the line, colour codes removed, at most 2000 bytes */
     const struct capture *captures;
     size_t capture_count;
 };
@@ -48,13 +49,13 @@ struct series {
 };
 
 struct run_summary {
-    bool completed;       /* a line that only a finished run prints, no fault after it */
-    bool died;            /* exception at top level, signal, abort, non-zero exit reported */
-    int killed_signal;    /* 0 when none was reported */
-    int64_t steps;        /* highest step seen, -1 unknown */
-    int64_t total_steps;  /* -1 unknown */
-    int ranks;            /* distinct ranks seen, 0 unknown */
-    const char *phase;    /* import, load, data, train, eval, save; NULL unknown */
+    bool completed;      /* a line that only a finished run prints, no fault after it */
+    bool died;           /* exception at top level, signal, abort, non-zero exit reported */
+    int killed_signal;   /* 0 when none was reported */
+    int64_t steps;       /* highest step seen, -1 unknown */
+    int64_t total_steps; /* -1 unknown */
+    int ranks;           /* distinct ranks seen, 0 unknown */
+    const char *phase;   /* import, load, data, train, eval, save; NULL unknown */
     bool last_line_is_progress;
     const char *first_failed_rank; /* "3", or NULL */
     const char *exception;         /* type of the root exception of the rank that failed first */

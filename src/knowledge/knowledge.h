@@ -84,7 +84,8 @@ struct rule {
     struct text_list evidence; /* fact keys, globs allowed */
     struct text_list remedy;
     struct text_list links;
-    int weight; /* points off the health score */
+    int weight;        /* points off the health score */
+    const char *stage; /* "host" or "stack": the stage of qualify that asks it */
     const char *where;
 };
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * assay qualify: a table of stages, run in order. A stage is listed when it works; later work adds
+ * rows. Where a stage finds an error that makes the next ones meaningless, the rest is "not run".
+ */
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/command_list.h"
+#include "cli/session.h"
+#include "diagnosis/judge.h"
+
+struct qualify {
+    struct cli *cli;
+    const struct knowledge *k;
+    struct facts *facts;
+};
+
+struct stage {
+    const char *name;
+    const char *what;
+    bool stops; /* an error here makes later stages meaningless */
+    void (*run)(struct qualify *q, struct finding_list *findings, struct health *ret_health);
+};
+
+static void run_host(struct qualify *q, struct finding_list *findings, struct health *ret_health)
+{
+    doctor_judge(q->cli->arena, q->k, q->facts, "host", findings, ret_health);
+}
+
+static void run_stack(struct qualify *q, struct finding_list *findings, struct health *ret_health)
+{
+    doctor_judge(q->cli->arena, q->k, q->facts, "stack", findings, ret_health);
+}
+
+static const struct stage stages[] = {
+    {"host", "kernel, devices, permissions, limits, firmware", false, run_host},
+    {"stack", "driver, runtime, libraries, framework, extensions, switches", false, run_stack},
+};
+
+static const char *verdict_of(const struct finding_list *findings)
+{
+    switch (session_exit(findings)) {
+    case EXIT_FINE: return "passed";
+    case EXIT_UNKNOWN: return "could not tell";
+    default: break;
+    }
+    for (size_t i = 0; i < findings->count; i++) {
+        if (findings->items[i].severity == SEVERITY_ERROR) {
+            return "failed";
+        }
+    }
+    return "conditions";
+}
+
+static void append(struct cli *cli, struct finding_list *all, const struct finding_list *some)
+{
+    for (size_t i = 0; i < some->count; i++) {
+        *VEC_PUSH(cli->arena, all) = some->items[i];
+    }
+}
+
+static const char *overall(struct cli *cli, const struct finding_list *all)
+{
+    const char *counts = session_counts(cli, all);
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->items[i].severity == SEVERITY_ERROR) {
+            return arena_fmt(cli->arena, "not qualified: %s", counts);
+        }
+    }
+    switch (session_exit(all)) {
+    case EXIT_FAULT: return arena_fmt(cli->arena, "qualified with conditions: %s", counts);
+    case EXIT_UNKNOWN: return arena_fmt(cli->arena, "could not tell: %s", counts);
+    default:
+        return arena_fmt(cli->arena,
+                         "host and stack are fit: %s; no operator and no training was run", counts);
+    }
+}
+
+static int run_qualify(struct cli *cli)
+{
+    struct err err = {0};
+    struct qualify q = {.cli = cli};
+    if (session_knowledge(cli, &q.k, &err) != ST_OK ||
+        session_collect(cli, q.k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
+                        &q.facts, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    struct finding_list all = {0};
+    struct health health = {.score = 100};
+    struct report report = {.command = "qualify", .schema_version = 1};
+    report.stages = arena_array(cli->arena, ARRAY_LEN(stages), sizeof *report.stages);
+    bool stopped = false;
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+        struct report_stage *row = &report.stages[report.stage_count++];
+        *row = (struct report_stage){.name = stages[i].name, .verdict = "not run"};
+        if (stopped) {
+            row->summary = "an earlier stage failed";
+            continue;
+        }
+        cli_progress(cli, "stage %s: %s", stages[i].name, stages[i].what);
+        struct finding_list found = {0};
+        struct health part = {0};
+        stages[i].run(&q, &found, &part);
+        row->verdict = verdict_of(&found);
+        row->summary = arena_fmt(cli->arena, "%s: %s", stages[i].what, session_counts(cli, &found));
+        stopped = stages[i].stops && strcmp(row->verdict, "failed") == 0;
+        append(cli, &all, &found);
+        session_add_health(cli, &health, &part);
+    }
+    findings_sort(&all);
+    report.lists[report.list_count++] = (struct report_list){.key = "findings", .findings = &all};
+    report.verdict = overall(cli, &all);
+    session_score(cli, &health, &report.score);
+    return session_report(cli, &report, session_exit(&all));
+}
+
+static const char *const description[] = {
+    "Runs the stages of a qualification in order and ends with a verdict: qualified, qualified with "
+    "conditions, not qualified, could not tell. The stages that exist are host and stack; both read "
+    "and judge, and run nothing on a device. A check that was skipped or could not be read never "
+    "counts as passed.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"assay qualify", "judge this machine"},
+    {"assay qualify --format junit -o qualify.xml",
+     "gate a CI job; exit 0 only when nothing is wrong"},
+    {0},
+};
+
+static const struct option_spec options[] = {
+    {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
+    {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
+    REPORT_OPTIONS,
+    {0},
+};
+
+const struct command command_qualify = {
+    .name = "qualify",
+    .summary = "Run the stages of a qualification in order and give a verdict",
+    .operands = "",
+    .operand_kind = "none",
+    .description = description,
+    .examples = examples,
+    .options = options,
+    .run = run_qualify,
+};

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shared steps of the commands. */
+#include "cli/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+
+#include "facts/collect.h"
+#include "facts/facts_json.h"
+
+enum {
+    MAX_FACTS_FILE = 64 << 20
+};
+
+enum status session_knowledge(const struct cli *cli, const struct knowledge **ret_knowledge,
+                              struct err *err)
+{
+    const char *dir = cli_value(cli, "knowledge", NULL);
+    const char *language = cli_value(cli, "lang", NULL);
+    if (dir != NULL) {
+        return knowledge_from_dir(cli->arena, dir, language, ret_knowledge, err);
+    }
+    return knowledge_builtin(cli->arena, language, ret_knowledge, err);
+}
+
+int session_report(const struct cli *cli, const struct report *r, int status)
+{
+    const char *name = cli_flag(cli, "json") ? "json" : cli_value(cli, "format", "text");
+    const struct report_format *format = report_format_find(name);
+    struct report_options options = {.color = cli->stdout_color, .width = cli->width};
+    struct strbuf out;
+    strbuf_init(&out, cli->arena, (size_t)256 << 20);
+    format->render(r, &options, &out);
+    return cli_emit(cli, strbuf_str(&out), status);
+}
+
+int session_exit(const struct finding_list *findings)
+{
+    int status = EXIT_FINE;
+    for (size_t i = 0; i < findings->count; i++) {
+        switch (findings->items[i].severity) {
+        case SEVERITY_ERROR:
+        case SEVERITY_WARNING: return EXIT_FAULT;
+        case SEVERITY_UNKNOWN: status = EXIT_UNKNOWN; break;
+        default: break;
+        }
+    }
+    return status;
+}
+
+const char *session_counts(const struct cli *cli, const struct finding_list *findings)
+{
+    static const struct {
+        enum severity severity;
+        const char *one;
+        const char *many;
+    } rows[] = {{SEVERITY_ERROR, "error", "errors"},
+                {SEVERITY_WARNING, "warning", "warnings"},
+                {SEVERITY_UNKNOWN, "could not tell", "could not tell"},
+                {SEVERITY_NOTE, "note", "notes"}};
+    struct strbuf out;
+    strbuf_init(&out, cli->arena, 400);
+    for (size_t r = 0; r < ARRAY_LEN(rows); r++) {
+        size_t n = 0;
+        for (size_t i = 0; i < findings->count; i++) {
+            n += findings->items[i].severity == rows[r].severity;
+        }
+        if (n != 0) {
+            strbuf_fmt(&out, "%s%zu %s", out.n != 0 ? ", " : "", n,
+                       n == 1 ? rows[r].one : rows[r].many);
+        }
+    }
+    return out.n != 0 ? out.p : "nothing wrong";
+}
+
+void session_add_health(const struct cli *cli, struct health *all, const struct health *part)
+{
+    double weight_all = 0;
+    double weight_part = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        weight_all += all->items[i].weight;
+    }
+    for (size_t i = 0; i < part->count; i++) {
+        weight_part += part->items[i].weight;
+        *VEC_PUSH(cli->arena, all) = part->items[i];
+    }
+    double sum = weight_all + weight_part;
+    all->confidence = sum > 0 ? (all->confidence * weight_all + part->confidence * weight_part) / sum
+                              : 0;
+    all->score -= 100 - part->score;
+    all->score = all->score > 0 ? all->score : 0;
+}
+
+void session_score(const struct cli *cli, const struct health *health, struct report_score *ret_score)
+{
+    struct report_points *rows = arena_array(cli->arena, health->count + 1, sizeof *rows);
+    for (size_t i = 0; i < health->count; i++) {
+        const struct health_row *r = &health->items[i];
+        rows[i] = (struct report_points){
+            .name = r->id, .severity = r->severity, .weight = r->weight, .lost = r->lost};
+    }
+    *ret_score = (struct report_score){.present = true,
+                                       .points = health->score,
+                                       .maximum = 100,
+                                       .confidence = health->confidence,
+                                       .rows = rows,
+                                       .row_count = health->count};
+}
+
+enum status session_config(const struct cli *cli, struct facts *facts, struct job_config *ret_config,
+                           struct err *err)
+{
+    static const struct fs live = {.prefix = ""};
+    struct arena *scratch = arena_new(0);
+    enum status status = ST_OK;
+    const char *path;
+    for (size_t i = 0; status == ST_OK && (path = cli_repeat(cli, "config", i)) != NULL; i++) {
+        struct job_config one = {0};
+        status = job_config_read(cli->arena, &live, path, &one, err);
+        if (status != ST_OK) {
+            break;
+        }
+        job_config_facts(&one, &live, facts, scratch);
+        for (size_t e = 0; e < one.entries.count; e++) {
+            *VEC_PUSH(cli->arena, &ret_config->entries) = one.entries.items[e];
+        }
+        for (size_t p = 0; p < one.problems.count; p++) {
+            *VEC_PUSH(cli->arena, &ret_config->problems) = one.problems.items[p];
+        }
+        if (ret_config->file == NULL) {
+            ret_config->file = one.file;
+            ret_config->kind = one.kind;
+        }
+    }
+    arena_free(scratch);
+    return status;
+}
