@@ -105,6 +105,9 @@ struct elf_symbol {
 /* Dynamic symbol by index below symbol_count; false for local and broken entries. */
 bool elf_symbol_at(const struct elf *elf, size_t index, struct elf_symbol *ret_symbol);
 
+/* The same with `version` left empty, which is cheaper: finding it walks the list of versions. */
+bool elf_plain_symbol_at(const struct elf *elf, size_t index, struct elf_symbol *ret_symbol);
+
 /* Calls visit for each dynamic symbol; stops when it returns false. */
 void elf_each_symbol(const struct elf *elf,
                      bool (*visit)(void *ctx, struct str name, bool defined, bool weak), void *ctx);

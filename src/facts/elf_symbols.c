@@ -199,8 +199,7 @@ static struct str version_of(const struct elf *elf, size_t symbol, bool defined)
     return w.found ? w.version : none;
 }
 
-/* All of a symbol but its version, which costs a walk. */
-static bool plain_symbol_at(const struct elf *elf, size_t index, struct elf_symbol *ret)
+bool elf_plain_symbol_at(const struct elf *elf, size_t index, struct elf_symbol *ret)
 {
     if (index >= elf->symbol_count) {
         return false;
@@ -220,7 +219,7 @@ static bool plain_symbol_at(const struct elf *elf, size_t index, struct elf_symb
 
 bool elf_symbol_at(const struct elf *elf, size_t index, struct elf_symbol *ret_symbol)
 {
-    if (!plain_symbol_at(elf, index, ret_symbol)) {
+    if (!elf_plain_symbol_at(elf, index, ret_symbol)) {
         return false;
     }
     ret_symbol->version = version_of(elf, index, ret_symbol->defined);
@@ -232,7 +231,7 @@ void elf_each_symbol(const struct elf *elf,
 {
     struct elf_symbol s;
     for (size_t i = 0; i < elf->symbol_count; i++) {
-        if (plain_symbol_at(elf, i, &s) && !visit(ctx, s.name, s.defined, s.weak)) {
+        if (elf_plain_symbol_at(elf, i, &s) && !visit(ctx, s.name, s.defined, s.weak)) {
             return;
         }
     }
@@ -250,7 +249,7 @@ static uint32_t gnu_hash_of(struct str name)
 static bool defined_at(const struct elf *elf, size_t index, struct str name)
 {
     struct elf_symbol s;
-    return plain_symbol_at(elf, index, &s) && s.defined && str_eq(s.name, name);
+    return elf_plain_symbol_at(elf, index, &s) && s.defined && str_eq(s.name, name);
 }
 
 static bool defines_by_gnu_hash(const struct elf *elf, struct str head, struct str name)
