@@ -183,10 +183,27 @@ void scope_hide(struct scope *s, const char *pattern_id)
     map_put(s->hidden, str_of(pattern_id), s);
 }
 
+/* {event(ID).NAME}, {run.steps}, {series(loss).last} in a text. */
+static void fill_expression(struct scope *s, const char *text, struct strbuf *out)
+{
+    const struct expr *e;
+    struct value v;
+    if (expr_compile(s->arena, text, "text", &e, NULL) == ST_OK &&
+        expr_value(e, &s->expr, s->arena, &v) == LOOKUP_KNOWN) {
+        value_print(out, &v);
+    } else {
+        strbuf_addz(out, "(unknown)");
+    }
+}
+
 /* The value of one {key} in a text. */
 static void fill_key(struct scope *s, struct str key, struct strbuf *out)
 {
     const char *name = str_dup(s->arena, key);
+    if (strchr(name, '(') != NULL || strncmp(name, "run.", 4) == 0) {
+        fill_expression(s, name, out);
+        return;
+    }
     const struct fact *f = s->facts != NULL ? facts_get(s->facts, name) : NULL;
     if (f != NULL && f->state == FACT_KNOWN) {
         value_print(out, &f->value);

@@ -67,6 +67,10 @@ enum status expr_compile(struct arena *a, const char *text, const char *where,
 /* `scratch` is left as it was found. */
 enum truth expr_truth(const struct expr *e, const struct expr_scope *scope, struct arena *scratch);
 
+/* The value of an expression, for texts: "event(hip-oom).size", "run.steps". */
+enum lookup_state expr_value(const struct expr *e, const struct expr_scope *scope,
+                             struct arena *scratch, struct value *ret_value);
+
 /* Tells the scope's used_* slots which leaves made a true condition true: all of an `and`, only the
  * true branches of an `or`, only the true items of any() and count(). Leaves below `not` count.
  * `scratch` may be the arena that the slots keep what they hear on. */

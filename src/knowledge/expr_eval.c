@@ -419,3 +419,14 @@ enum truth expr_truth(const struct expr *e, const struct expr_scope *scope, stru
     arena_rewind(scratch, mark);
     return t;
 }
+
+enum lookup_state expr_value(const struct expr *e, const struct expr_scope *scope,
+                             struct arena *scratch, struct value *ret_value)
+{
+    struct eval ev = {.expr = e, .scope = scope, .scratch = scratch};
+    struct operand o = eval_value(&ev, e->root);
+    if (o.state == LOOKUP_KNOWN) {
+        *ret_value = o.v;
+    }
+    return o.state;
+}

@@ -115,6 +115,13 @@ struct fact_key {
     const char *meaning;
 };
 
+/* One translated text: "causes.shm-too-small.title"; lists have one item per original item. */
+struct translation {
+    const char *language; /* file name under knowledge/texts/ without .yaml */
+    const char *key;
+    struct text_list texts;
+};
+
 struct taxon {
     const char *slug;
     const char *layer;
@@ -135,6 +142,7 @@ struct knowledge {
     KNOWLEDGE_TABLE(known_switch, switches);
     KNOWLEDGE_TABLE(fact_key, fact_keys);
     KNOWLEDGE_TABLE(taxon, taxons);
+    KNOWLEDGE_TABLE(translation, translations);
 
     /* Scanner databases made at build time, for the patterns in this order; empty when the
      * knowledge was read from a folder (the scanner then compiles the patterns itself). */
@@ -144,6 +152,10 @@ struct knowledge {
     } scanner_db[2];
 };
 
+enum {
+    KNOWLEDGE_MAX_PROBLEMS = 500
+};
+
 /* The knowledge compiled into the program. Cheap: no parsing of YAML. `language` may be NULL. */
 enum status knowledge_builtin(struct arena *a, const char *language,
                               const struct knowledge **ret_knowledge, struct err *err) MUST_USE;
@@ -151,6 +163,15 @@ enum status knowledge_builtin(struct arena *a, const char *language,
 /* The same from a folder laid out as knowledge/ in the source tree (--knowledge DIR). */
 enum status knowledge_from_dir(struct arena *a, const char *dir, const char *language,
                                const struct knowledge **ret_knowledge, struct err *err) MUST_USE;
+
+/*
+ * The same, for those who write knowledge: every problem is appended to `problems` as one sentence
+ * with file and line, and what is in order is returned even when there are some. Fails only when
+ * the folder itself cannot be read.
+ */
+enum status knowledge_check_dir(struct arena *a, const char *dir,
+                                const struct knowledge **ret_knowledge, struct text_list *problems,
+                                struct err *err) MUST_USE;
 
 /* The row whose pattern matches a concrete key ("gpu[3].gfx" -> "gpu[].gfx"), or NULL. */
 const struct fact_key *knowledge_fact_key(const struct knowledge *k, const char *key);
