@@ -72,34 +72,55 @@ static void table_match(struct word_table *t, const char *p, size_t n)
     }
 }
 
+/* The word in front of the NUL at `end`, if it is one. */
+static void word_at(struct word_table *t, struct str data, size_t end)
+{
+    size_t start = end;
+    while (start > 0 && end - start <= MAX_LENGTH && is_name_char(data.p[start - 1])) {
+        start--;
+    }
+    if (end - start >= MIN_LENGTH && end - start <= MAX_LENGTH) {
+        table_match(t, data.p + start, end - start);
+    }
+}
+
+/* Tables of numbers are full of NULs, so eight bytes are looked at together: a zero byte among them
+ * sets its top bit in `zeros` (and perhaps the next one's, which the loop checks). */
 static void scan(struct word_table *t, struct str data)
 {
+    static const uint64_t ones = 0x0101010101010101u;
     size_t at = 0;
-    while (at < data.n) {
-        const char *nul = memchr(data.p + at, '\0', data.n - at);
-        if (nul == NULL) {
-            return;
+    for (; data.n - at >= 8; at += 8) {
+        uint64_t w = bytes_le64(data.p + at);
+        uint64_t zeros = (w - ones) & ~w & (ones << 7);
+        if (w == 0) {
+            zeros = 0x80; /* only the first of a run can end a word */
         }
-        size_t end = (size_t)(nul - data.p);
-        size_t start = end;
-        while (start > at && end - start <= MAX_LENGTH && is_name_char(data.p[start - 1])) {
-            start--;
+        for (; zeros != 0; zeros &= zeros - 1) {
+            size_t end = at + (unsigned)__builtin_ctzll(zeros) / 8;
+            if (end != 0 && data.p[end] == '\0' && is_name_char(data.p[end - 1])) {
+                word_at(t, data, end);
+            }
         }
-        if (end - start >= MIN_LENGTH && end - start <= MAX_LENGTH) {
-            table_match(t, data.p + start, end - start);
-        }
-        at = end + 1;
-        while (data.n - at >= 8 && bytes_le64(data.p + at) == 0) {
-            at += 8;
+    }
+    for (; at < data.n; at++) {
+        if (data.p[at] == '\0') {
+            word_at(t, data, at);
         }
     }
 }
 
 static bool is_plain_data(const struct elf_section *s)
 {
+    static const char *const others[] = {".hip_fatbin", ".nv_fatbin",    "__nv_relfatbin",
+                                         ".eh_frame",   ".eh_frame_hdr", ".gcc_except_table"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        if (str_is(s->name, others[i])) {
+            return false;
+        }
+    }
     return s->type == SHT_PROGBITS && (s->flags & SHF_ALLOC) != 0 &&
-           (s->flags & SHF_EXECINSTR) == 0 && !str_is(s->name, ".hip_fatbin") &&
-           !str_is(s->name, ".nv_fatbin") && !str_is(s->name, ".eh_frame");
+           (s->flags & SHF_EXECINSTR) == 0;
 }
 
 static void scan_file(struct word_table *t, const struct elf *elf)

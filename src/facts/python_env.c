@@ -6,7 +6,9 @@
 #include "facts/python_env.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/vec.h"
 
@@ -295,9 +297,12 @@ static enum status chosen_by_caller(const struct collect *c, struct arena *a,
                                     struct python_env *ret_env, struct err *err)
 {
     const char *given = c->python;
-    const char *cwd = facts_get_string(c->facts, "proc.cwd", NULL);
-    if (given[0] != '/' && cwd != NULL && fs_exists(c->fs, a, arena_fmt(a, "%s/%s", cwd, given))) {
-        given = arena_fmt(a, "%s/%s", cwd, given);
+    /* $ORIGIN and links need absolute paths. What is given on a command line is relative to the
+     * folder of this process. */
+    char here[PATH_MAX];
+    if (given[0] != '/' && fs_is_live(c->fs) && getcwd(here, sizeof here) != NULL &&
+        fs_exists(c->fs, a, arena_fmt(a, "%s/%s", here, given))) {
+        given = arena_fmt(a, "%s/%s", here, given);
     }
     if (strchr(given, '/') == NULL && !fs_exists(c->fs, a, given)) {
         const char *file = on_path(c, a, given);
