@@ -3,6 +3,7 @@
 #ifndef ASSAY_TESTS_TEMP_ROOT_H
 #define ASSAY_TESTS_TEMP_ROOT_H
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,17 +54,26 @@ static void temp_mkdir(const char *path)
     }
 }
 
-static void temp_write_bytes(const char *path, const void *bytes, size_t n)
+/* The host path of a file to be made: its folders exist, itself does not. What was there is removed
+ * and never written through: a link in a test's machine may point at a file of the real one. */
+static void temp_fresh(const char *path, char host[4096])
 {
-    char host[4096];
-    snprintf(host, sizeof host, "%.2000s", path);
+    snprintf(host, 4096, "%.2000s", path);
     char *slash = strrchr(host, '/');
     if (slash != host) {
         *slash = '\0';
         temp_mkdir(host);
     }
-    snprintf(host, sizeof host, "%s%.2000s", temp_root, path);
-    FILE *f = fopen(host, "wb");
+    snprintf(host, 4096, "%s%.2000s", temp_root, path);
+    unlink(host);
+}
+
+static void temp_write_bytes(const char *path, const void *bytes, size_t n)
+{
+    char host[4096];
+    temp_fresh(path, host);
+    int fd = open(host, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0755);
+    FILE *f = fd >= 0 ? fdopen(fd, "wb") : NULL;
     if (f == NULL || fwrite(bytes, 1, n, f) != n || fclose(f) != 0) {
         perror(host);
         exit(99);
@@ -78,9 +88,7 @@ static inline void temp_write(const char *path, const char *text)
 static inline void temp_link(const char *path, const char *target)
 {
     char host[4096];
-    temp_write(path, ""); /* makes the folders */
-    snprintf(host, sizeof host, "%s%.2000s", temp_root, path);
-    unlink(host);
+    temp_fresh(path, host);
     if (symlink(target, host) != 0) {
         perror(host);
         exit(99);
