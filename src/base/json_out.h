@@ -12,6 +12,12 @@
 #include "base/str.h"
 #include "base/value.h"
 
+/* jansson, which reads JSON for json_in.c, exports functions of these names. */
+#define json_null   json_out_null
+#define json_object json_out_object
+#define json_real   json_out_real
+#define json_string json_out_string
+
 struct json_out {
     struct strbuf *out;
     int depth;
