@@ -8,16 +8,17 @@
 #define ASSAY_FACTS_COLLECT_H
 
 #include "base/fs.h"
+
 #include "facts/facts.h"
 
 struct collect {
-    const struct fs *fs;      /* the machine, live or frozen */
-    struct facts *facts;      /* where facts go; its arena outlives the collection */
-    struct arena *scratch;    /* rewound between collectors */
-    const char *python;       /* --python: an interpreter or environment folder, or NULL */
-    const char *const *env;   /* environment of the job: "NAME=value", NULL-terminated; of this
+    const struct fs *fs;    /* the machine, live or frozen */
+    struct facts *facts;    /* where facts go; its arena outlives the collection */
+    struct arena *scratch;  /* rewound between collectors */
+    const char *python;     /* --python: an interpreter or environment folder, or NULL */
+    const char *const *env; /* environment of the job: "NAME=value", NULL-terminated; of this
                                  process when live, of proc/self/environ when frozen */
-    const char *user_home;    /* home folder inside the root, or NULL */
+    const char *user_home;  /* home folder inside the root, or NULL */
     const char *const *switch_names; /* known variables, for collect_switches; NULL-terminated, or
                                         NULL: the caller takes them from knowledge/switches.yaml */
 };

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The process that asks, and its neighbours: user, groups, limits, zombies, launchers, listeners.
+ * On a frozen machine the identity comes from <root>/.assay/process.tsv ("uid 1000", "groups 44
+ * 109", "memlock 65536", "cpus 32"), since a frozen /proc has no process of ours.
+ */
+#include <grp.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sys/resource.h>
+
+#include "base/str.h"
+#include "base/vec.h"
+
+#include "facts/read.h"
+#include "facts/users.h"
+
+enum {
+    MAX_PROC_TEXT = 1 << 20,
+    MAX_GROUPS = 1024,
+    MAX_PROCESSES = 65536
+};
+
+static void live_identity(struct collect *c)
+{
+    gid_t gids[MAX_GROUPS];
+    int n = getgroups(MAX_GROUPS, gids);
+    VEC_OF(const char *) names = {0};
+    for (int i = 0; i < n; i++) {
+        *VEC_PUSH(c->scratch, &names) = users_group_name(c, gids[i]);
+    }
+    facts_int(c->facts, "proc.uid", geteuid(), "geteuid(2)");
+    if (n >= 0) {
+        facts_strings(c->facts, "proc.groups", names.items, names.count, "getgroups(2)");
+    } else {
+        facts_set_state(c->facts, "proc.groups", FACT_UNREADABLE, "getgroups(2)",
+                        "too many groups");
+    }
+    struct rlimit lim;
+    if (getrlimit(RLIMIT_MEMLOCK, &lim) == 0) {
+        facts_int(c->facts, "limits.memlock",
+                  lim.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)lim.rlim_cur, "getrlimit(2)");
+    }
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) {
+        facts_int(c->facts, "cpu.logical_count", CPU_COUNT(&set), "sched_getaffinity(2)");
+    } else {
+        facts_int(c->facts, "cpu.logical_count", sysconf(_SC_NPROCESSORS_ONLN), "sysconf(3)");
+    }
+}
+
+static void frozen_identity(struct collect *c)
+{
+    const struct users_self self = users_self(c);
+    const char *source = USERS_SELF_FILE;
+    static const char *const keys[] = {"proc.uid", "proc.groups", "limits.memlock",
+                                       "cpu.logical_count"};
+    if (!self.known) {
+        for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+            facts_set_state(c->facts, keys[i], FACT_ABSENT, source,
+                            "the frozen machine does not say who asks");
+        }
+        return;
+    }
+    VEC_OF(const char *) names = {0};
+    for (size_t i = 0; i < self.group_count; i++) {
+        *VEC_PUSH(c->scratch, &names) = users_group_name(c, self.groups[i]);
+    }
+    facts_int(c->facts, "proc.uid", (int64_t)self.uid, source);
+    facts_strings(c->facts, "proc.groups", names.items, names.count, source);
+    facts_int(c->facts, "limits.memlock", self.memlock, source);
+    facts_int(c->facts, "cpu.logical_count", self.cpus, source);
+}
+
+/* A user namespace that does not map all ids: "0 0 4294967295" is the initial one. */
+static void collect_userns(struct collect *c)
+{
+    struct str text;
+    struct err err = {0};
+    const char *path = "/proc/self/uid_map";
+    if (fs_read_trimmed(c->fs, c->scratch, path, &text, &err) != ST_OK) {
+        facts_set_error(c->facts, "proc.userns", path, &err);
+        return;
+    }
+    bool whole = str_starts(text, "0") && str_ends(text, "4294967295") &&
+                 str_find_char(text, '\n', 0) == SIZE_MAX;
+    facts_bool(c->facts, "proc.userns", !whole, path);
+}
+
+static bool is_launcher(struct str cmdline)
+{
+    static const char *const names[] = {
+        "torchrun",           "torch.distributed.run", "torch/distributed/run.py",
+        "deepspeed.launcher", "accelerate-launch",     "accelerate.commands.launch",
+        "llamafactory-cli"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (str_has(cmdline, names[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void collect_neighbours(struct collect *c)
+{
+    const char *const *names;
+    size_t count;
+    struct err err = {0};
+    if (fs_list(c->fs, c->scratch, "/proc", &names, &count, &err) != ST_OK) {
+        facts_set_error(c->facts, "proc.zombies_present", "/proc", &err);
+        facts_set_error(c->facts, "proc.launchers", "/proc", &err);
+        return;
+    }
+    bool zombies = false;
+    int64_t launchers = 0;
+    for (size_t i = 0; i < count && i < MAX_PROCESSES; i++) {
+        if (names[i][0] < '0' || names[i][0] > '9') {
+            continue;
+        }
+        struct arena_mark mark = arena_mark(c->scratch);
+        struct str text;
+        const char *stat = arena_fmt(c->scratch, "/proc/%s/stat", names[i]);
+        if (fs_read(c->fs, c->scratch, stat, MAX_PROC_TEXT, &text, NULL) == ST_OK) {
+            /* "pid (comm) S ...": comm may hold anything, so look after the last bracket. */
+            const char *close = memrchr(text.p, ')', text.n);
+            zombies = zombies ||
+                      (close != NULL && (size_t)(close - text.p) + 2 < text.n && close[2] == 'Z');
+        }
+        const char *cmd = arena_fmt(c->scratch, "/proc/%s/cmdline", names[i]);
+        if (fs_read(c->fs, c->scratch, cmd, MAX_PROC_TEXT, &text, NULL) == ST_OK) {
+            launchers += is_launcher(text);
+        }
+        arena_rewind(c->scratch, mark);
+    }
+    facts_bool(c->facts, "proc.zombies_present", zombies, "/proc/*/stat");
+    facts_int(c->facts, "proc.launchers", launchers, "/proc/*/cmdline");
+}
+
+static void collect_cwd(struct collect *c)
+{
+    const char *target;
+    struct err err = {0};
+    if (fs_readlink(c->fs, c->scratch, "/proc/self/cwd", &target, &err) == ST_OK) {
+        facts_string(c->facts, "proc.cwd", target, "/proc/self/cwd");
+    } else {
+        facts_set_error(c->facts, "proc.cwd", "/proc/self/cwd", &err);
+    }
+}
+
+void collect_process(struct collect *c)
+{
+    if (fs_is_live(c->fs)) {
+        live_identity(c);
+    } else {
+        frozen_identity(c);
+    }
+    collect_userns(c);
+    collect_cwd(c);
+    collect_neighbours(c);
+    static const char *const need_a_job[] = {"proc.native_stack", "proc.python_stack",
+                                             "proc.worker_cpu_percent"};
+    for (size_t i = 0; i < ARRAY_LEN(need_a_job); i++) {
+        facts_set_state(c->facts, need_a_job[i], FACT_NOT_APPLICABLE, "ptrace(2)",
+                        "belongs to a running job; no job was named");
+    }
+}
