@@ -78,6 +78,17 @@ enum status fs_realpath(const struct fs *fs, struct arena *a, const char *path,
     return ST_OK;
 }
 
+static bool is_denied(const struct fs *fs, const char *inside)
+{
+    for (size_t i = 0; i < fs->denied_count; i++) {
+        size_t n = strlen(fs->denied[i]);
+        if (strncmp(inside, fs->denied[i], n) == 0 && (inside[n] == '\0' || inside[n] == '/')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum status fs_resolve(const struct fs *fs, struct arena *a, const char *path,
                        const char **ret_host_path, struct err *err)
 {
@@ -87,7 +98,43 @@ enum status fs_resolve(const struct fs *fs, struct arena *a, const char *path,
     }
     const char *inside;
     TRY(fs_realpath(fs, a, path, &inside, err));
+    if (is_denied(fs, inside)) {
+        return err_sys(err, EACCES, "cannot open '%s%s'", fs->prefix, inside);
+    }
     *ret_host_path = arena_fmt(a, "%s%s", fs->prefix, inside);
+    return ST_OK;
+}
+
+enum status fs_open_root(struct arena *a, const char *dir, struct fs *ret_fs, struct err *err)
+{
+    struct str prefix = str_of(dir);
+    while (prefix.n != 0 && prefix.p[prefix.n - 1] == '/') {
+        prefix.n--;
+    }
+    struct fs fs = {.prefix = str_dup(a, prefix)};
+    if (prefix.n != 0) {
+        struct stat st;
+        if (stat(fs.prefix, &st) != 0) {
+            return err_sys(err, errno, "cannot open the root folder '%s'", fs.prefix);
+        }
+        if (!S_ISDIR(st.st_mode)) {
+            return err_set(err, ST_FORMAT, "'%s' should be a folder that holds sys, proc, etc",
+                           fs.prefix);
+        }
+        struct str text;
+        if (fs_read(&fs, a, "/.assay/denied", 65536, &text, NULL) == ST_OK) {
+            VEC_OF(const char *) denied = {0};
+            struct str line;
+            while (str_cut_line(&text, &line)) {
+                if (line.n != 0) {
+                    *VEC_PUSH(a, &denied) = str_dup(a, line);
+                }
+            }
+            fs.denied = denied.items;
+            fs.denied_count = denied.count;
+        }
+    }
+    *ret_fs = fs;
     return ST_OK;
 }
 

@@ -21,7 +21,15 @@
 /* "" for the live machine, else a directory without trailing slash, e.g. "tests/hosts/mi210". */
 struct fs {
     const char *prefix;
+    /* Paths inside a frozen root that this user could not read there: git keeps no permissions, so
+     * <root>/.assay/denied lists them, one a line; what lies below is denied too. */
+    const char *const *denied;
+    size_t denied_count;
 };
+
+/* "" or "/" opens the live machine. Fails when the folder is not there. */
+enum status fs_open_root(struct arena *a, const char *dir, struct fs *ret_fs,
+                         struct err *err) MUST_USE;
 
 static inline bool fs_is_live(const struct fs *fs)
 {

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/str.h"
+
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -25,13 +26,18 @@ struct request {
 /* This machine's kernel log through a memory file, so that it is read like any other log. */
 static enum status kernel_log_here(const struct cli *cli, const char **ret_path, struct err *err)
 {
-    enum { READ_ALL = 3, SIZE = 10 };
+    enum {
+        READ_ALL = 3,
+        SIZE = 10
+    };
+
     int size = klogctl(SIZE, NULL, 0);
     char *text = arena_alloc(cli->arena, (size_t)(size > 0 ? size : 0) + 1);
     int n = size > 0 ? klogctl(READ_ALL, text, size) : -1;
     if (n < 0) {
-        return err_sys(err, errno, "cannot read this machine's kernel log; run as root, or give "
-                                   "--kernel-log FILE made by 'sudo dmesg > FILE'");
+        return err_sys(err, errno,
+                       "cannot read this machine's kernel log; run as root, or give "
+                       "--kernel-log FILE made by 'sudo dmesg > FILE'");
     }
     int fd = memfd_create("kernel log", MFD_CLOEXEC);
     if (fd < 0 || write(fd, text, (size_t)n) != n || lseek(fd, 0, SEEK_SET) != 0) {
@@ -88,8 +94,9 @@ static const char *verdict_of(const struct cli *cli, const struct log_facts *log
                          d->causes.count > 1 ? ", the likeliest first" : "");
     }
     if (d->unknown.count != 0) {
-        return arena_fmt(cli->arena, "diagnose: no known cause; %s that no rule explains",
-                         counted(cli, d->unknown.count, "kind of fault line", "kinds of fault lines"));
+        return arena_fmt(
+            cli->arena, "diagnose: no known cause; %s that no rule explains",
+            counted(cli, d->unknown.count, "kind of fault line", "kinds of fault lines"));
     }
     if (log->run.died) {
         return "diagnose: the run died, and no line of the log says why";
@@ -101,8 +108,8 @@ static const char *verdict_of(const struct cli *cli, const struct log_facts *log
 }
 
 /* What else would help, when the answer is open. */
-static void ask_for_more(const struct cli *cli, const struct request *r, const struct log_facts *log,
-                         struct diagnosis *d)
+static void ask_for_more(const struct cli *cli, const struct request *r,
+                         const struct log_facts *log, struct diagnosis *d)
 {
     bool open = d->causes.count == 0 ? d->unknown.count != 0 || log->run.died
                                      : d->causes.items[0].confidence < 0.8;
@@ -129,8 +136,8 @@ static int judge(struct cli *cli, const struct request *r, const struct log_fact
     int status;
     struct report report = {.command = "diagnose", .schema_version = 1, .notes = d.notes};
     report.verdict = verdict_of(cli, log, &d, &status);
-    report.lists[report.list_count++] =
-        (struct report_list){.key = "causes", .findings = &d.causes, .causes = true};
+    report.lists[report.list_count++] = (struct report_list){
+        .key = "causes", .findings = &d.causes, .causes = true};
     report.lists[report.list_count++] = (struct report_list){
         .key = "secondary", .heading = "follows from it:", .findings = &d.secondary, .brief = true};
     report.lists[report.list_count++] = (struct report_list){

@@ -12,9 +12,7 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
-#include "diagnosis/graph.h"
 #include "diagnosis/judge.h"
-#include "diagnosis/lint.h"
 #include "facts/facts_json.h"
 #include "facts/job_config.h"
 
@@ -90,18 +88,6 @@ static enum status gather(const struct cli *cli, const struct knowledge *k,
     return ST_OK;
 }
 
-static int draw(const struct cli *cli, const struct knowledge *k, const struct facts *facts)
-{
-    struct strbuf out;
-    strbuf_init(&out, cli->arena, 1 << 20);
-    struct err err = {0};
-    bool dot = strcmp(cli_value(cli, "graph", "mermaid"), "dot") == 0;
-    if (graph_render(cli->arena, k, facts, dot ? GRAPH_DOT : GRAPH_MERMAID, &out, &err) != ST_OK) {
-        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
-    }
-    return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
-}
-
 static int run_doctor(struct cli *cli)
 {
     struct err err = {0};
@@ -123,15 +109,11 @@ static int run_doctor(struct cli *cli)
     if (cli_flag(cli, "facts")) {
         return print_facts(cli, facts);
     }
-    if (cli_value(cli, "graph", NULL) != NULL) {
-        return draw(cli, k, facts);
-    }
     struct finding_list findings = {0};
     struct report report = {.command = "doctor", .schema_version = 1};
-    doctor_judge(cli->arena, k, facts, NULL, &findings, &report.score);
-    if (config.count != 0 && lint_config(cli->arena, k, facts, &config, &findings, &err) != ST_OK) {
-        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
-    }
+    struct health health = {0};
+    doctor_judge(cli->arena, k, facts, NULL, &findings, &health);
+    session_score(cli, &health, &report.score);
     report.lists[report.list_count++] = (struct report_list){.key = "findings",
                                                              .findings = &findings};
     report.verdict = arena_fmt(cli->arena, "doctor: %s", session_counts(cli, &findings));
@@ -150,20 +132,21 @@ static const char *const description[] = {
 
 static const struct example examples[] = {
     {"assay doctor", "is this machine fit to train?"},
-    {"assay doctor --python ~/venv --config llama.yaml", "this environment, with this configuration"},
+    {"assay doctor --python ~/venv --config llama.yaml",
+     "this environment, with this configuration"},
     {"assay doctor --facts 'gpu*' 'lib.rocblas.*'", "what was read, with state and source"},
-    {"assay doctor --facts --json > facts.json", "facts for assay diagnose --facts, or for a bug report"},
-    {"assay doctor --graph mermaid", "the decision path as a diagram"},
+    {"assay doctor --facts --json > facts.json",
+     "facts for assay diagnose --facts, or for a bug report"},
     {0},
 };
 
 static const struct option_spec options[] = {
-    {"facts", 'F', OPTION_FLAG, NULL, "Print the facts instead of judging them; operands choose keys"},
+    {"facts", 'F', OPTION_FLAG, NULL,
+     "Print the facts instead of judging them; operands choose keys"},
     {"config", 'c', OPTION_REPEAT, "FILE", "Check this training configuration too"},
     {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     {"from", 0, OPTION_VALUE, "FILE", "Judge the facts in FILE instead of reading a machine"},
-    {"graph", 0, OPTION_VALUE, "mermaid|dot", "Draw the decision path instead"},
     REPORT_OPTIONS,
     {0},
 };

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/finding.h"
+#include "base/str.h"
 
 enum exit_status {
     EXIT_FINE = 0,    /* nothing wrong */

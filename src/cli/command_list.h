@@ -5,6 +5,9 @@
 
 #include "cli/command.h"
 
+extern const struct command command_qualify;
+extern const struct command command_doctor;
+extern const struct command command_diagnose;
 extern const struct command command_man;
 extern const struct command command_completion;
 

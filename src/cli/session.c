@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -90,13 +91,15 @@ void session_add_health(const struct cli *cli, struct health *all, const struct 
         *VEC_PUSH(cli->arena, all) = part->items[i];
     }
     double sum = weight_all + weight_part;
-    all->confidence = sum > 0 ? (all->confidence * weight_all + part->confidence * weight_part) / sum
-                              : 0;
+    all->confidence = sum > 0
+                          ? (all->confidence * weight_all + part->confidence * weight_part) / sum
+                          : 0;
     all->score -= 100 - part->score;
     all->score = all->score > 0 ? all->score : 0;
 }
 
-void session_score(const struct cli *cli, const struct health *health, struct report_score *ret_score)
+void session_score(const struct cli *cli, const struct health *health,
+                   struct report_score *ret_score)
 {
     struct report_points *rows = arena_array(cli->arena, health->count + 1, sizeof *rows);
     for (size_t i = 0; i < health->count; i++) {
@@ -112,8 +115,8 @@ void session_score(const struct cli *cli, const struct health *health, struct re
                                        .row_count = health->count};
 }
 
-enum status session_config(const struct cli *cli, struct facts *facts, struct job_config *ret_config,
-                           struct err *err)
+enum status session_config(const struct cli *cli, struct facts *facts,
+                           struct job_config *ret_config, struct err *err)
 {
     static const struct fs live = {.prefix = ""};
     struct arena *scratch = arena_new(0);
@@ -139,4 +142,54 @@ enum status session_config(const struct cli *cli, struct facts *facts, struct jo
     }
     arena_free(scratch);
     return status;
+}
+
+static const char *type_of_key(void *ctx, const char *key)
+{
+    const struct fact_key *row = knowledge_fact_key(ctx, key);
+    return row != NULL ? row->type : NULL;
+}
+
+enum status session_facts_file(const struct cli *cli, const struct knowledge *k, const char *path,
+                               struct facts **ret_facts, struct err *err)
+{
+    static const struct fs live = {.prefix = ""};
+    struct str text;
+    TRY(fs_read(&live, cli->arena, path, MAX_FACTS_FILE, &text, err));
+    struct facts *facts = facts_new(cli->arena);
+    TRY(facts_read_json(facts, text, path, type_of_key, (void *)k, err));
+    *ret_facts = facts;
+    return ST_OK;
+}
+
+/* Names of all known variables, for the collector that looks for them in libraries. */
+static const char *const *switch_names(const struct cli *cli, const struct knowledge *k)
+{
+    const char **names = arena_array(cli->arena, k->switches_count + 1, sizeof *names);
+    for (size_t i = 0; i < k->switches_count; i++) {
+        names[i] = k->switches[i].name;
+    }
+    return names;
+}
+
+enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
+                            const char *python, struct facts **ret_facts, struct err *err)
+{
+    struct fs *fs = arena_alloc(cli->arena, sizeof *fs);
+    TRY(fs_open_root(cli->arena, root, fs, err));
+    struct facts *facts = facts_new(cli->arena);
+    struct arena *scratch = arena_new(0);
+    struct collect c = {
+        .fs = fs,
+        .facts = facts,
+        .scratch = scratch,
+        .python = python,
+        .env = fs_is_live(fs) ? (const char *const *)environ : NULL,
+        .user_home = fs_is_live(fs) ? getenv("HOME") : NULL,
+        .switch_names = switch_names(cli, k),
+    };
+    collect_all(&c);
+    arena_free(scratch);
+    *ret_facts = facts;
+    return ST_OK;
 }

@@ -25,8 +25,8 @@ static const struct {
     {"nvidia", collect_nvidia},
     {"packages", collect_packages},
     {"python", collect_python},
-    {"rocm", collect_rocm},
     {"libraries", collect_libraries},
+    {"rocm", collect_rocm},
     {"switches", collect_switches},
 };
 
