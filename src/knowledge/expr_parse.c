@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Recursive descent over the condition language. Precedence, low to high: or, and, not, compare,
  * + -, * /. */
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
 #include <string.h>
 
+#include "base/regex.h"
 #include "base/vec.h"
 
 #include "knowledge/expr.h"
@@ -386,16 +385,10 @@ static enum status check_regex(struct parser *p, uint32_t node, const char *at)
     if (n->op != OP_STRING) {
         return lex_fail(&p->lex, at, "'matches' takes a regular expression in quotes");
     }
-    int error;
-    PCRE2_SIZE offset;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)n->text, PCRE2_ZERO_TERMINATED,
-                                     PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &offset, NULL);
-    if (code == NULL) {
-        PCRE2_UCHAR message[160];
-        pcre2_get_error_message(error, message, sizeof message);
-        return lex_fail(&p->lex, at + 1 + offset, "bad regular expression: %s", (char *)message);
+    struct err why = {0};
+    if (regex_check(n->text, &why) != ST_OK) {
+        return lex_fail(&p->lex, at, "bad regular expression: %s", why.text);
     }
-    pcre2_code_free(code);
     return ST_OK;
 }
 

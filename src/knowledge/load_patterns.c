@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* knowledge/patterns: regular expressions of log lines. */
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <hs.h>
-#include <pcre2.h>
-#include <stdlib.h>
+
+#include "base/regex.h"
 
 #include "knowledge/load.h"
 
@@ -13,39 +11,22 @@ static const char *const kind_names[] = {
     [PATTERN_BENIGN] = "benign",   [PATTERN_CLEAR] = "clear",
 };
 
-static void check_scanner_syntax(struct loader *l, const char *where, const char *regex)
+static void check_syntax(struct loader *l, const struct pattern *p)
 {
-    hs_expr_info_t *info = NULL;
-    hs_compile_error_t *error = NULL;
-    if (hs_expression_info(regex, HS_FLAG_DOTALL, &info, &error) != HS_SUCCESS) {
-        load_problem(l, where, "'regex' is not what the scanner takes: %.200s",
-                     error != NULL ? error->message : "unknown reason");
-        hs_free_compile_error(error);
-        return;
+    struct err err = {0};
+    bool empty = false;
+    if (regex_check_scanner(p->regex, &empty, &err) != ST_OK) {
+        load_problem(l, p->where, "'regex' is not what the scanner takes: %s", err.text);
+    } else if (empty) {
+        load_problem(l, p->where, "'regex' matches the empty text");
     }
-    if (info->min_width == 0) {
-        load_problem(l, where, "'regex' matches the empty text");
+    /* Hits are confirmed on their line by PCRE2, so it has to take the expression too. */
+    if (regex_check(p->regex, &err) != ST_OK) {
+        load_problem(l, p->where, "'regex' is not what PCRE2 takes: %s", err.text);
     }
-    free(info);
-}
-
-static void check_capture_syntax(struct loader *l, const char *where, const char *regex)
-{
-    int error;
-    PCRE2_SIZE offset;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED, 0, &error, &offset,
-                                     NULL);
-    if (code == NULL) {
-        PCRE2_UCHAR message[160];
-        pcre2_get_error_message(error, message, sizeof message);
-        load_problem(l, where, "'capture' is no regular expression: %s at character %zu",
-                     (char *)message, (size_t)offset + 1);
-        return;
+    if (p->capture != NULL && regex_check(p->capture, &err) != ST_OK) {
+        load_problem(l, p->where, "'capture' is no regular expression: %s", err.text);
     }
-    uint32_t names = 0;
-    pcre2_pattern_info(code, PCRE2_INFO_NAMECOUNT, &names);
-    pcre2_code_free(code);
-    (void)names; /* a capture without names only confirms, which is a use of its own */
 }
 
 static void load_pattern(struct loader *l, const char *file, const struct tree *node)
@@ -76,10 +57,7 @@ static void load_pattern(struct loader *l, const char *file, const struct tree *
     if (p.examples.count == 0) {
         load_problem(l, p.where, "pattern '%s' has no examples", p.id);
     }
-    check_scanner_syntax(l, p.where, p.regex);
-    if (p.capture != NULL) {
-        check_capture_syntax(l, p.where, p.capture);
-    }
+    check_syntax(l, &p);
     p.kind = kind < 0 ? PATTERN_CONTEXT : (enum pattern_kind)kind;
     p.logs = log <= 0 ? LOG_TRAIN : (unsigned)log;
     *VEC_PUSH(l->arena, &l->patterns) = p;

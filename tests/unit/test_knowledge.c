@@ -221,8 +221,9 @@ static const struct {
     {"causes/x.yaml", CAUSE "      - {when: event(hip-oom), weight: 60, text: 'of {gpu.cuont}'}\n",
      "there is no fact key 'gpu.cuont'"},
     {"causes/x.yaml",
-     "causes:\n  - class: oom-true\n    title: a\n    because: [{when: event(hip-oom), weight: 60}]\n  - class: oom-true\n    title: b\n    because: [{when: event(hip-oom), weight: 60}]\n",
-     "causes/x.yaml:5: the cause 'oom-true' is already defined at causes/x.yaml:2"},
+     CAUSE "      - {when: event(hip-oom), weight: 60}\n"
+           "  - class: oom-true\n    title: b\n    because: [{when: event(hip-oom), weight: 60}]\n",
+     "causes/x.yaml:6: the cause 'oom-true' is already defined at causes/x.yaml:2"},
     {"patterns/x.yaml", "patterns:\n  - {id: a, regex: '(', kind: fault, examples: ['(']}\n",
      "patterns/x.yaml:2: 'regex' is not what the scanner takes"},
     {"patterns/x.yaml", "patterns:\n  - {id: a, regex: 'x*', kind: fault, examples: ['x']}\n",
