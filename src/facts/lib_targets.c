@@ -14,6 +14,7 @@
 #include "facts/gpu_targets.h"
 #include "facts/lib_table.h"
 #include "facts/libraries.h"
+#include "facts/target_folders.h"
 
 struct names {
     const char **items;
@@ -90,34 +91,6 @@ static const char *data_folder(const struct collect *c, struct arena *a, const s
     return NULL;
 }
 
-/* Targets in the names of the files of a folder and of its per-target subfolders. */
-static void targets_of_folder(const struct collect *c, struct arena *a, const char *folder,
-                              struct names *list)
-{
-    const char *const *names;
-    size_t count;
-    if (fs_list(c->fs, a, folder, &names, &count, NULL) != ST_OK) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        size_t from = 0;
-        const char *target = amdgpu_target_in_name(a, str_of(names[i]), &from);
-        if (target != NULL) {
-            add_name(a, list, target);
-        }
-    }
-}
-
-static bool covered(const struct names *list, const char *gpu)
-{
-    for (size_t i = 0; i < list->count; i++) {
-        if (amdgpu_target_covers(list->items[i], gpu)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static const char *key_of(struct arena *a, const struct lib_row *row, const char *what)
 {
     return arena_fmt(a, "lib.%s.%s", row->fact, what);
@@ -133,19 +106,34 @@ static void set_covers(const struct collect *c, struct arena *a, const struct li
 static void set_folder_targets(const struct collect *c, struct arena *a, const struct lib_row *row,
                                const char *folder, const char *by)
 {
-    struct names list = {0};
-    targets_of_folder(c, a, folder, &list);
-    if (list.count == 0) {
-        facts_set_state(c->facts, key_of(a, row, "gfx_targets"),
-                        fs_is_dir(c->fs, a, folder) ? FACT_UNREADABLE : FACT_ABSENT, by,
+    struct tensile_folder t;
+    struct err err = {0};
+    const char *key = key_of(a, row, "gfx_targets");
+    if (tensile_folder_read(c->fs, a, folder, &t, &err) != ST_OK) {
+        facts_set_error(c->facts, key, folder, &err);
+        return;
+    }
+    if (t.count == 0) {
+        facts_set_state(c->facts, key, FACT_UNREADABLE, by,
                         "no file in the folder of kernels names a GPU target");
         return;
     }
-    qsort(list.items, list.count, sizeof *list.items, by_target);
-    facts_strings(c->facts, key_of(a, row, "gfx_targets"), list.items, list.count, by);
     const char *gpu = gpu_name(c, a);
+    const char **names = arena_array(a, t.count, sizeof *names);
+    bool any_index = false;
+    for (size_t i = 0; i < t.count; i++) {
+        names[i] = t.targets[i].name;
+        any_index |= t.targets[i].has_index;
+    }
+    facts_strings(c->facts, key, names, t.count, by);
+    bool covers = false;
+    for (size_t i = 0; gpu != NULL && i < t.count; i++) {
+        /* Code without the index of its target is never loaded. */
+        covers |= amdgpu_target_covers(t.targets[i].name, gpu) &&
+                  (t.targets[i].has_index || !any_index);
+    }
     if (gpu != NULL) {
-        set_covers(c, a, row, covered(&list, gpu), gpu, by);
+        set_covers(c, a, row, covers, gpu, by);
     }
 }
 
@@ -177,29 +165,29 @@ static void set_code_targets(const struct collect *c, struct arena *a, const str
     }
 }
 
-/* <target>[_]<compute units in decimal or hex>.kdb, .db, .fdb.txt: one file a GPU model. */
+/* One database a GPU model; the number of compute units in its name is not compared. */
 static void set_miopen_databases(const struct collect *c, struct arena *a, const char *folder)
 {
-    static const struct {
-        const char *fact, *end;
-    } kinds[] = {{"miopen.kdb_for_gpu", ".kdb"}, {"miopen.find_db_for_gpu", ".fdb.txt"}};
-
     const char *gpu = gpu_name(c, a);
-    const char *const *names;
-    size_t count;
-    if (gpu == NULL || fs_list(c->fs, a, folder, &names, &count, NULL) != ST_OK) {
+    struct miopen_folder m;
+    struct err err = {0};
+    if (gpu == NULL) {
         return;
     }
-    size_t n = strlen(gpu);
-    for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
-        bool found = false;
-        for (size_t i = 0; i < count; i++) {
-            struct str name = str_of(names[i]);
-            found |= str_starts(name, gpu) && amdgpu_target_prefix(name) == n &&
-                     str_ends(name, kinds[k].end);
-        }
-        facts_bool(c->facts, kinds[k].fact, found, folder);
+    if (miopen_folder_read(c->fs, a, folder, &m, &err) != ST_OK) {
+        facts_set_error(c->facts, "miopen.kdb_for_gpu", folder, &err);
+        facts_set_error(c->facts, "miopen.find_db_for_gpu", folder, &err);
+        return;
     }
+    bool kernels = false;
+    bool find_db = false;
+    for (size_t i = 0; i < m.count; i++) {
+        bool same = strcmp(m.targets[i].name, gpu) == 0;
+        kernels |= same && m.targets[i].kernels;
+        find_db |= same && m.targets[i].find_db;
+    }
+    facts_bool(c->facts, "miopen.kdb_for_gpu", kernels, folder);
+    facts_bool(c->facts, "miopen.find_db_for_gpu", find_db, folder);
 }
 
 void lib_targets_facts(const struct collect *c, struct arena *a, const struct lib_row *row,

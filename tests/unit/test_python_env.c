@@ -286,6 +286,14 @@ static void kernel_folders_tell_the_targets_of_rocblas(void **state)
     assert_int_equal(list_count(c.facts, "lib.rocblas.gfx_targets"), 2);
     assert_false(facts_get_bool(c.facts, "lib.rocblas.covers_gpu", true));
     assert_string_equal(facts_get_string(c.facts, "torch.blas_preferred", ""), "hipblaslt");
+    c = collector("/v");
+    facts_string(c.facts, "gpu[0].gfx", "gfx90a", "test");
+    collect_stack(&c);
+    assert_true(facts_get_bool(c.facts, "lib.rocblas.covers_gpu", false));
+    c = collector("/v");
+    facts_string(c.facts, "gpu[0].gfx", "gfx1030", "test"); /* code without its index */
+    collect_stack(&c);
+    assert_false(facts_get_bool(c.facts, "lib.rocblas.covers_gpu", true));
 }
 
 static void the_rocm_10_layout_and_half_installs_are_known(void **state)
