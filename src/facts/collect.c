@@ -26,7 +26,7 @@ static const struct {
     {"packages", collect_packages},
     {"python", collect_python},
     {"libraries", collect_libraries},
-    {"rocm", collect_rocm},
+    {"rocm", collect_rocm}, /* the one whose runtime the loader picked */
     {"switches", collect_switches},
 };
 

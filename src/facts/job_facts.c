@@ -164,6 +164,14 @@ static void wrong_type(const struct job *j, const char *key, const struct job_en
                     arena_fmt(j->arena, "%s: '%.80s' is not %s", e->key, e->text, wanted));
 }
 
+/* A second configuration that does not speak of a key leaves the first one's answer alone. */
+static void job_absent(const struct job *j, const char *key)
+{
+    if (facts_get(j->facts, key) == NULL) {
+        facts_set_state(j->facts, key, FACT_ABSENT, j->config->file, "not in the configuration");
+    }
+}
+
 static void set_row(const struct job *j, const struct row *row)
 {
     const char *key = arena_fmt(j->arena, "config.%s", row->fact);
@@ -171,8 +179,7 @@ static void set_row(const struct job *j, const struct row *row)
     struct job_entry fallback;
     if (e == NULL) {
         if (row->fallback == NULL || !is_trainer(j)) {
-            facts_set_state(j->facts, key, FACT_ABSENT, j->config->file,
-                            "not in the configuration");
+            job_absent(j, key);
             return;
         }
         fallback = (struct job_entry){.key = row->fact,
