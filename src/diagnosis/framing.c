@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Framing; see framing.h. The buffer is filled to the brim before a frame is cut, which makes the
+ * frames independent of the sizes the bytes arrived in. */
+#include "diagnosis/framing.h"
+
+#include <string.h>
+
+#include "base/vec.h"
+
+struct cut {
+    uint32_t at;      /* clean offset in front of which bytes were removed */
+    uint32_t removed; /* how many, with all cuts before it in the frame */
+};
+
+struct framer {
+    char *raw;   /* FRAME_CAPACITY bytes */
+    char *clean; /* the same size; used only for chunks with '\r' or ESC */
+    size_t fill;
+    size_t framed;        /* raw bytes of the current frame */
+    size_t keep;          /* of those, bytes that the next frame begins with again */
+    uint64_t base_offset; /* original offset of raw[0] */
+    uint64_t base_newlines;
+    bool continued;
+    VEC_OF(uint32_t) carriages; /* clean offsets of '\n' that were '\r' */
+    VEC_OF(struct cut) cuts;
+    struct arena *arena;
+};
+
+typedef char bytes16 __attribute__((vector_size(16)));
+typedef unsigned char ubytes16 __attribute__((vector_size(16)));
+
+size_t count_newlines(const char *p, size_t n)
+{
+    size_t count = 0;
+    size_t at = 0;
+    const bytes16 newline = (bytes16){0} + '\n';
+    while (n - at >= 16) {
+        ubytes16 sum = {0};
+        size_t rounds = (n - at) / 16 < 255 ? (n - at) / 16 : 255;
+        for (size_t i = 0; i < rounds; i++, at += 16) {
+            bytes16 v;
+            memcpy(&v, p + at, sizeof v);
+            sum -= (ubytes16)(v == newline); /* equal lanes are all ones, that is -1 */
+        }
+        for (int i = 0; i < 16; i++) {
+            count += sum[i];
+        }
+    }
+    for (; at < n; at++) {
+        count += p[at] == '\n';
+    }
+    return count;
+}
+
+struct framer *framer_new(struct arena *a)
+{
+    struct framer *f = arena_alloc(a, sizeof *f);
+    f->arena = a;
+    f->raw = arena_alloc(a, FRAME_CAPACITY);
+    f->clean = arena_alloc(a, FRAME_CAPACITY);
+    return f;
+}
+
+void framer_reset(struct framer *f)
+{
+    f->fill = 0;
+    f->framed = 0;
+    f->keep = 0;
+    f->base_offset = 0;
+    f->base_newlines = 0;
+    f->continued = false;
+    f->carriages.count = 0;
+    f->cuts.count = 0;
+}
+
+/* Drops the frame that was given out and moves the rest to the front. */
+static void consume(struct framer *f)
+{
+    size_t gone = f->framed - f->keep;
+    if (gone == 0) {
+        return;
+    }
+    f->base_newlines += count_newlines(f->raw, gone);
+    f->base_offset += gone;
+    memmove(f->raw, f->raw + gone, f->fill - gone);
+    f->fill -= gone;
+    f->framed = 0;
+    f->keep = 0;
+}
+
+char *framer_space(struct framer *f, size_t *ret_n)
+{
+    consume(f);
+    *ret_n = FRAME_CAPACITY - f->fill;
+    return f->raw + f->fill;
+}
+
+void framer_commit(struct framer *f, size_t n)
+{
+    f->fill += n;
+}
+
+/* Length of the terminal control sequence at p (which is ESC), at most n. ECMA-48. */
+static size_t escape_length(const char *p, size_t n)
+{
+    if (n < 2) {
+        return n;
+    }
+    size_t at = 2;
+    if (p[1] == '[') { /* parameters, then one final byte */
+        while (at < n && p[at] >= 0x20 && p[at] < 0x40) {
+            at++;
+        }
+        return at < n && p[at] >= 0x40 && p[at] < 0x7f ? at + 1 : at;
+    }
+    if (p[1] == ']') { /* a string (title, hyperlink) up to BEL or ESC \ */
+        while (at < n && p[at] != '\a' && p[at] != '\n' && p[at] != '\r' && p[at] != '\033') {
+            at++;
+        }
+        if (at < n && p[at] == '\a') {
+            return at + 1;
+        }
+        return at + 1 < n && p[at] == '\033' && p[at + 1] == '\\' ? at + 2 : at;
+    }
+    if (p[1] == '\n' || p[1] == '\r' || p[1] == '\033') {
+        return 1;
+    }
+    if (strchr("()*+#%", p[1]) != NULL && p[1] != '\0' && n > 2 && p[2] != '\n' && p[2] != '\r') {
+        return 3;
+    }
+    return 2;
+}
+
+/* Copies raw[0, n) to `clean` without control sequences. */
+static size_t strip_escapes(struct framer *f, size_t n)
+{
+    size_t from = 0;
+    size_t to = 0;
+    uint32_t removed = 0;
+    while (from < n) {
+        const char *esc = memchr(f->raw + from, '\033', n - from);
+        size_t run = esc != NULL ? (size_t)(esc - f->raw) - from : n - from;
+        memcpy(f->clean + to, f->raw + from, run);
+        to += run;
+        from += run;
+        if (esc != NULL) {
+            size_t length = escape_length(esc, n - from);
+            from += length;
+            removed += (uint32_t)length;
+            *VEC_PUSH(f->arena, &f->cuts) = (struct cut){.at = (uint32_t)to, .removed = removed};
+        }
+    }
+    return to;
+}
+
+static void turn_carriages(struct framer *f, size_t n)
+{
+    char *p = f->clean;
+    char *end = p + n;
+    while ((p = memchr(p, '\r', (size_t)(end - p))) != NULL) {
+        *VEC_PUSH(f->arena, &f->carriages) = (uint32_t)(p - f->clean);
+        *p++ = '\n';
+    }
+}
+
+/* The first `n` raw bytes as clean text. */
+static struct str clean_text(struct framer *f, size_t n)
+{
+    f->carriages.count = 0;
+    f->cuts.count = 0;
+    bool escape = memchr(f->raw, '\033', n) != NULL;
+    bool carriage = memchr(f->raw, '\r', n) != NULL;
+    if (!escape && !carriage) {
+        return (struct str){.p = f->raw, .n = n};
+    }
+    if (escape) {
+        n = strip_escapes(f, n);
+    } else {
+        memcpy(f->clean, f->raw, n);
+    }
+    if (carriage) {
+        turn_carriages(f, n);
+    }
+    return (struct str){.p = f->clean, .n = n};
+}
+
+/* Bytes up to and with the last '\n' or '\r', 0 when there is none. */
+static size_t whole_pieces(const struct framer *f)
+{
+    const char *newline = memrchr(f->raw, '\n', f->fill);
+    size_t at = newline != NULL ? (size_t)(newline - f->raw) + 1 : 0;
+    const char *carriage = memrchr(f->raw + at, '\r', f->fill - at);
+    return carriage != NULL ? (size_t)(carriage - f->raw) + 1 : at;
+}
+
+bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_frame)
+{
+    consume(f);
+    bool full = f->fill == FRAME_CAPACITY;
+    if (f->fill == 0 || (!full && !at_end && !flush)) {
+        return false;
+    }
+    size_t take = whole_pieces(f);
+    bool unfinished = false;
+    if (at_end && !full) {
+        take = f->fill;
+    } else if (take == 0 && full) {
+        take = f->fill;
+        unfinished = true;
+    } else if (take == 0) {
+        return false;
+    }
+    f->framed = take;
+    f->keep = unfinished ? FRAME_OVERLAP : 0;
+    struct str text = clean_text(f, take);
+    *ret_frame = (struct frame){
+        .p = text.p, .n = text.n, .continued = f->continued, .unfinished = unfinished, .framer = f};
+    f->continued = unfinished;
+    return true;
+}
+
+void frame_cursor_init(struct frame_cursor *c, const struct frame *frame)
+{
+    *c = (struct frame_cursor){.frame = frame, .newlines = frame->framer->base_newlines};
+}
+
+struct piece frame_piece(struct frame_cursor *c, size_t start, size_t end)
+{
+    const struct framer *f = c->frame->framer;
+    if (start > c->at) {
+        c->newlines += count_newlines(c->frame->p + c->at, start - c->at);
+        while (c->carriage_next < f->carriages.count &&
+               f->carriages.items[c->carriage_next] < start) {
+            c->newlines--;
+            c->carriage_next++;
+        }
+        c->at = start;
+    }
+    while (c->cut_next < f->cuts.count && f->cuts.items[c->cut_next].at < start) {
+        c->removed = f->cuts.items[c->cut_next].removed;
+        c->cut_next++;
+    }
+    return (struct piece){.text = {.p = c->frame->p + start, .n = end - start},
+                          .line = c->newlines + 1,
+                          .offset = f->base_offset + start + c->removed};
+}
+
+uint64_t framer_newlines(const struct framer *f)
+{
+    return f->base_newlines + count_newlines(f->raw, f->framed - f->keep);
+}
+
+uint64_t framer_bytes(const struct framer *f)
+{
+    return f->base_offset + f->framed - f->keep;
+}

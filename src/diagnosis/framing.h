@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Bytes in, frames of whole pieces out. A piece is what stands between two of '\n' and '\r' ("\r\n"
+ * ends one line and makes one empty piece more). Frames are cleaned: '\r' became '\n' and terminal
+ * control sequences are gone, so that patterns match what a person saw; offsets and line numbers
+ * are those of the original bytes. Chunks without '\r' and ESC, the usual case, are not copied.
+ *
+ * A piece longer than the buffer comes as several frames ("windows") that overlap by
+ * FRAME_OVERLAP; where they are cut depends on the piece alone, never on how the bytes arrived.
+ */
+#ifndef ASSAY_DIAGNOSIS_FRAMING_H
+#define ASSAY_DIAGNOSIS_FRAMING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+enum {
+    FRAME_CAPACITY = 1 << 20,
+    FRAME_OVERLAP = 16 * 1024
+};
+
+struct framer;
+
+struct frame {
+    const char *p; /* clean text; valid until the next framer_* call */
+    size_t n;
+    bool continued;  /* the first piece began in an earlier frame */
+    bool unfinished; /* the last piece goes on in the next frame */
+    const struct framer *framer;
+};
+
+/* One piece, located. */
+struct piece {
+    struct str text;
+    uint64_t line;   /* 1-based, counted by '\n' alone */
+    uint64_t offset; /* of the piece's first byte among the original bytes */
+};
+
+/* Walks forward through one frame; piece_at() calls must have rising positions. */
+struct frame_cursor {
+    const struct frame *frame;
+    size_t at;            /* counted up to here */
+    uint64_t newlines;    /* true '\n' before `at` */
+    size_t carriage_next; /* index of the first carriage return at or after `at` */
+    size_t cut_next;      /* index of the first removed sequence after `at` */
+    uint64_t removed;     /* bytes removed before `at` */
+};
+
+struct framer *framer_new(struct arena *a) MUST_USE RETURNS_NONNULL;
+
+/* Forgets everything: a new file begins. */
+void framer_reset(struct framer *f);
+
+/* Room to read into; *ret_n is never 0 after framer_next() said false. */
+char *framer_space(struct framer *f, size_t *ret_n);
+void framer_commit(struct framer *f, size_t n);
+
+/*
+ * The next frame, if there is one: when the buffer is full, or what is left when `at_end`. With
+ * `flush` the finished pieces are given even though more could come (a file that is followed).
+ */
+bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_frame);
+
+void frame_cursor_init(struct frame_cursor *c, const struct frame *frame);
+
+/* The piece that starts at `start` and ends before `end` (both in clean text). */
+struct piece frame_piece(struct frame_cursor *c, size_t start, size_t end);
+
+/* True '\n' in everything framed so far. */
+uint64_t framer_newlines(const struct framer *f);
+
+/* Original bytes framed so far. */
+uint64_t framer_bytes(const struct framer *f);
+
+/* Number of '\n' in a buffer. */
+size_t count_newlines(const char *p, size_t n);
+
+#endif
