@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+/* PCRE2 on hit lines; see confirm.h. */
+#include "diagnosis/confirm.h"
+
+#include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include "base/vec.h"
+
+enum {
+    JIT_AFTER = 8,
+    MAX_CAPTURES = 24,
+    MAX_VALUE = 500
+};
+
+#define MATCH_LIMIT 200000
+
+struct regex {
+    pcre2_code *code;
+    bool tried;
+    unsigned uses;
+};
+
+struct entry {
+    struct regex line; /* the scanned expression; only where it may reach over a line break */
+    struct regex capture;
+};
+
+struct confirm {
+    const struct pattern *patterns;
+    struct entry *entries;
+    size_t count;
+    pcre2_match_data *match;
+    pcre2_match_context *context;
+};
+
+struct confirm *confirm_new(struct arena *a, const struct pattern *patterns, size_t count)
+{
+    struct confirm *c = arena_alloc(a, sizeof *c);
+    c->patterns = patterns;
+    c->count = count;
+    c->entries = arena_array(a, count, sizeof *c->entries);
+    c->match = pcre2_match_data_create(MAX_CAPTURES + 1, NULL);
+    c->context = pcre2_match_context_create(NULL);
+    if (c->context != NULL) {
+        pcre2_set_match_limit(c->context, MATCH_LIMIT);
+        pcre2_set_depth_limit(c->context, MATCH_LIMIT);
+    }
+    return c;
+}
+
+void confirm_free(struct confirm *c)
+{
+    if (c == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        pcre2_code_free(c->entries[i].line.code);
+        pcre2_code_free(c->entries[i].capture.code);
+        c->entries[i] = (struct entry){0};
+    }
+    pcre2_match_data_free(c->match);
+    pcre2_match_context_free(c->context);
+    c->match = NULL;
+    c->context = NULL;
+}
+
+/* The compiled expression, or NULL when PCRE2 does not take it. */
+static pcre2_code *code_of(struct regex *r, const char *text)
+{
+    if (!r->tried) {
+        int error;
+        PCRE2_SIZE at;
+        r->tried = true;
+        r->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
+                                PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY, &error, &at, NULL);
+    }
+    if (r->code != NULL && ++r->uses == JIT_AFTER) {
+        (void)pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE); /* without it, it is only slower */
+    }
+    return r->code;
+}
+
+/* Number of pairs as pcre2_match() gives it, 0 for no match, -1 when it could not tell. */
+static int run(struct confirm *c, struct regex *r, const char *regex, struct str text)
+{
+    const pcre2_code *code = code_of(r, regex);
+    if (code == NULL || c->match == NULL) {
+        return -1;
+    }
+    int rc = pcre2_match(code, (PCRE2_SPTR)text.p, text.n, 0, 0, c->match, c->context);
+    if (rc == PCRE2_ERROR_NOMATCH) {
+        return 0;
+    }
+    if (rc == 0) {
+        return MAX_CAPTURES + 1;
+    }
+    return rc > 0 ? rc : -1;
+}
+
+bool confirm_line(struct confirm *c, size_t index, struct str text)
+{
+    const struct pattern *p = &c->patterns[index];
+    if (run(c, &c->entries[index].line, p->regex, text) == 0) {
+        return false;
+    }
+    return p->capture == NULL || run(c, &c->entries[index].capture, p->capture, text) != 0;
+}
+
+size_t confirm_captures(struct confirm *c, size_t index, struct str text, struct arena *a,
+                        const struct capture **ret_captures)
+{
+    const struct pattern *p = &c->patterns[index];
+    struct regex *r = &c->entries[index].capture;
+    int pairs = p->capture != NULL ? run(c, r, p->capture, text) : 0;
+    if (pairs <= 0) {
+        return 0;
+    }
+    uint32_t names;
+    uint32_t size;
+    PCRE2_SPTR table;
+    pcre2_pattern_info(r->code, PCRE2_INFO_NAMECOUNT, &names);
+    pcre2_pattern_info(r->code, PCRE2_INFO_NAMEENTRYSIZE, &size);
+    pcre2_pattern_info(r->code, PCRE2_INFO_NAMETABLE, &table);
+    const PCRE2_SIZE *at = pcre2_get_ovector_pointer(c->match);
+    VEC_OF(struct capture) out = {0};
+    for (uint32_t i = 0; i < names && out.count < MAX_CAPTURES; i++) {
+        const unsigned char *row = table + (size_t)i * size;
+        size_t group = (size_t)row[0] << 8 | row[1];
+        if (group >= (size_t)pairs || at[2 * group] == PCRE2_UNSET) {
+            continue;
+        }
+        struct str value = str_slice(text, at[2 * group], at[2 * group + 1]);
+        const char *name = (const char *)row + 2;
+        bool twice =
+            false; /* (?J) gives one name to several groups: the first that is set counts */
+        for (size_t k = 0; k < out.count; k++) {
+            twice |= strcmp(out.items[k].name, name) == 0;
+        }
+        if (!twice) {
+            *VEC_PUSH(a, &out) = (struct capture){
+                .name = arena_strdup(a, name), .value = str_dup(a, str_slice(value, 0, MAX_VALUE))};
+        }
+    }
+    *ret_captures = out.items;
+    return out.count;
+}
