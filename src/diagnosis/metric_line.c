@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See metric_line.h. Written for speed: a busy log has millions of these lines. */
+#include "diagnosis/metric_line.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include "diagnosis/line_text.h"
+
+/* Key endings and the names they stand for. The longest fitting row of a last letter comes first. */
+struct alias {
+    const char *key;
+    const char *name;
+    double scale;
+};
+static const struct alias aliases[] = {
+    {"eval_loss", "eval_loss", 1},
+    {"eval/loss", "eval_loss", 1},
+    {"val_loss", "eval_loss", 1},
+    {"valid_loss", "eval_loss", 1},
+    {"val/loss", "eval_loss", 1},
+    {"validation loss", "eval_loss", 1},
+    {"validation_loss", "eval_loss", 1},
+    {"val loss", "eval_loss", 1},
+    {"test_loss", "eval_loss", 1},
+    {"step_loss", "loss", 1},
+    {"train_loss", "loss", 1},
+    {"train/loss", "loss", 1},
+    {"training_loss", "loss", 1},
+    {"train loss", "loss", 1},
+    {"training loss", "loss", 1},
+    {"avr_loss", "loss", 1},
+    {"avg_loss", "loss", 1},
+    {"lm loss", "loss", 1},
+    {"lm_loss", "loss", 1},
+    {"total_loss", "loss", 1},
+    {"loss", "loss", 1},
+    {"gradient_norm", "grad_norm", 1},
+    {"grad_norm", "grad_norm", 1},
+    {"grad norm", "grad_norm", 1},
+    {"gradnorm", "grad_norm", 1},
+    {"gnorm", "grad_norm", 1},
+    {"learning_rate", "lr", 1},
+    {"learning rate", "lr", 1},
+    {"lr", "lr", 1},
+    {"loss_scale", "loss_scale", 1},
+    {"loss scale", "loss_scale", 1},
+    {"elapsed time per iteration (ms)", "step_time", 1e-3},
+    {"iter_time", "step_time", 1},
+    {"step_time", "step_time", 1},
+    {"time per step", "step_time", 1},
+    {"data_time", "data_time", 1},
+    {"tps", "tokens_per_s", 1},
+    {"tokens/s", "tokens_per_s", 1},
+    {"tokens_per_second", "tokens_per_s", 1},
+    {"tokens_per_second_per_gpu", "tokens_per_s", 1},
+    {"tflops", "tflops", 1},
+    {"throughput per gpu (tflop/s/gpu)", "tflops", 1},
+    {"mfu", "mfu", 1},
+    {"epoch", "epoch", 1},
+    {"ppl", "ppl", 1},
+    {"perplexity", "ppl", 1},
+    {"reward", "reward", 1},
+    {"kl", "kl", 1},
+    {"entropy", "entropy", 1},
+    {"mean_token_accuracy", "accuracy", 1},
+    {"accuracy", "accuracy", 1},
+    {"number of nan iterations", "nan_iterations", 1},
+    {"number of skipped iterations", "skipped_iterations", 1},
+    {"global_step", "step", 1},
+    {"current_steps", "step", 1},
+    {"total_steps", "total_steps", 1},
+    {"steps", "step", 1},
+    {"step", "step", 1},
+};
+
+static bool is_sep(char c)
+{
+    return c == ':' || c == '=';
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
+
+static bool word_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+static double scaled(double v, int exponent)
+{
+    while (exponent > 22) {
+        v *= 1e22;
+        exponent -= 22;
+    }
+    while (exponent < -22) {
+        v /= 1e22;
+        exponent += 22;
+    }
+    return exponent >= 0 ? v * powers[exponent] : v / powers[-exponent];
+}
+
+static bool word_at(struct str s, size_t at, const char *word)
+{
+    size_t n = strlen(word);
+    if (s.n - at < n || at > s.n) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (lower(s.p[at + i]) != word[i]) {
+            return false;
+        }
+    }
+    return at + n == s.n || !word_char(s.p[at + n]);
+}
+
+double metric_number(struct str s, size_t *ret_length)
+{
+    size_t at = 0;
+    *ret_length = 0;
+    bool minus = s.n != 0 && s.p[0] == '-';
+    at += s.n != 0 && (s.p[0] == '-' || s.p[0] == '+');
+    if (word_at(s, at, "nan")) {
+        *ret_length = at + 3;
+        return NAN;
+    }
+    bool infinity = word_at(s, at, "infinity");
+    if (infinity || word_at(s, at, "inf")) {
+        *ret_length = at + (infinity ? 8 : 3);
+        return minus ? -INFINITY : INFINITY;
+    }
+    double v = 0;
+    int exponent = 0;
+    size_t digits = 0;
+    for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9'; at++, digits++) {
+        v = v * 10 + (s.p[at] - '0');
+    }
+    if (at < s.n && s.p[at] == '.') {
+        at++;
+        for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9'; at++, digits++) {
+            if (exponent > -18) {
+                v = v * 10 + (s.p[at] - '0');
+                exponent--;
+            }
+        }
+    }
+    if (digits == 0) {
+        return NAN;
+    }
+    if (at + 1 < s.n && (s.p[at] == 'e' || s.p[at] == 'E')) {
+        size_t e = at + 1 + (s.p[at + 1] == '-' || s.p[at + 1] == '+');
+        int power = 0;
+        size_t begin = e;
+        for (; e < s.n && s.p[e] >= '0' && s.p[e] <= '9' && e - begin < 4; e++) {
+            power = power * 10 + (s.p[e] - '0');
+        }
+        if (e > begin) {
+            exponent += s.p[at + 1] == '-' ? -power : power;
+            at = e;
+        }
+    }
+    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
+    v = v != 0 ? scaled(v, exponent) : 0;
+    *ret_length = at;
+    return minus ? -v : v;
+}
+
+/* The key that ends at `end` (exclusive): as far left as it could reach. */
+static struct str key_before(struct str line, size_t end)
+{
+    while (end != 0 &&
+           (line.p[end - 1] == ' ' || line.p[end - 1] == '\'' || line.p[end - 1] == '"')) {
+        end--;
+    }
+    size_t start = end;
+    while (start != 0 && end - start < METRIC_NAME_MAX - 1) {
+        char c = line.p[start - 1];
+        bool inside = word_char(c) || c == '/' || c == '.' || c == '-' || c == '(' || c == ')' ||
+                      c == '#';
+        bool space = c == ' ' && start >= 2 && word_char(line.p[start - 2]);
+        if (!inside && !space) {
+            break;
+        }
+        start--;
+    }
+    return str_slice(line, start, end);
+}
+
+static bool ends_with_key(struct str text, const char *key)
+{
+    size_t n = strlen(key);
+    if (text.n < n || lower(text.p[text.n - 1]) != key[n - 1]) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (lower(text.p[text.n - n + i]) != key[i]) {
+            return false;
+        }
+    }
+    char before = text.n > n ? text.p[text.n - n - 1] : ' ';
+    return !word_char(before) && before != '-';
+}
+
+/* A name of our own for losses that no row knows ("aux_loss", "D loss"), else NULL. */
+static bool own_loss_name(struct str key, char name[METRIC_NAME_MAX])
+{
+    if (key.n < 4 || memcmp(key.p + key.n - 4, "loss", 4) != 0) {
+        return false;
+    }
+    size_t from = key.n - 4;
+    while (from != 0 && (word_char(key.p[from - 1]) || key.p[from - 1] == '/')) {
+        from--;
+    }
+    for (size_t i = from; i < key.n; i++) {
+        name[i - from] = (char)(key.p[i] == '/' ? '_' : lower(key.p[i]));
+    }
+    name[key.n - from] = '\0';
+    return true;
+}
+
+static const struct alias *alias_of(struct str key)
+{
+    for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
+        if (ends_with_key(key, aliases[i].key)) {
+            return &aliases[i];
+        }
+    }
+    return NULL;
+}
+
+static void add(struct metric_line *out, const char *name, double value)
+{
+    for (size_t i = 0; i < out->count; i++) {
+        if (strcmp(out->items[i].name, name) == 0) {
+            return; /* the first in the line counts */
+        }
+    }
+    if (out->count == METRICS_MAX) {
+        return;
+    }
+    struct metric *m = &out->items[out->count++];
+    size_t n = strlen(name);
+    memcpy(m->name, name, n + 1);
+    m->value = value;
+}
+
+/* "[D loss: 0.7, acc.: 50%] [G loss: 0.9]": a one-letter word before makes it a loss of its own. */
+static bool lettered_loss(struct str key, char name[METRIC_NAME_MAX])
+{
+    size_t n = key.n;
+    if (n < 6 || !ends_with_key(key, "loss") || key.p[n - 5] != ' ' ||
+        !isupper((unsigned char)key.p[n - 6]) || (n > 6 && key.p[n - 7] != ' ')) {
+        return false;
+    }
+    name[0] = lower(key.p[n - 6]);
+    memcpy(name + 1, "_loss", 6);
+    return true;
+}
+
+static void take_pair(struct metric_line *out, struct str key, struct str rest)
+{
+    size_t skip = 0;
+    while (skip < rest.n && skip < 12 &&
+           (rest.p[skip] == ' ' || rest.p[skip] == '\'' || rest.p[skip] == '"' ||
+            rest.p[skip] == '\t')) {
+        skip++;
+    }
+    rest = str_slice(rest, skip, rest.n);
+    rest = str_starts(rest, "tensor(") ? str_slice(rest, 7, rest.n) : rest;
+    size_t length;
+    double v = metric_number(rest, &length);
+    if (length == 0) {
+        return;
+    }
+    if (ends_with_key(key, "train_runtime")) {
+        out->final = true;
+        return;
+    }
+    char name[METRIC_NAME_MAX];
+    if (lettered_loss(key, name)) {
+        add(out, name, v);
+        return;
+    }
+    const struct alias *alias = alias_of(key);
+    if (alias == NULL) {
+        if (own_loss_name(key, name)) {
+            add(out, name, v);
+        }
+        return;
+    }
+    if (strcmp(alias->name, "tokens_per_s") == 0) { /* "tps: 1,234" */
+        while (length + 4 <= rest.n && rest.p[length] == ',' &&
+               line_digits(str_slice(rest, length + 1, length + 4)).n == 3) {
+            v = v * 1000 + (double)line_number(str_slice(rest, length + 1, length + 4), "", 0);
+            length += 4;
+        }
+    }
+    if (strcmp(alias->name, "step") == 0 && v >= 0 && v < 1e15) {
+        out->step = (int64_t)v > out->step ? (int64_t)v : out->step;
+    } else if (strcmp(alias->name, "total_steps") == 0 && v >= 0 && v < 1e15) {
+        out->total = (int64_t)v;
+        return;
+    }
+    add(out, alias->name, v * alias->scale);
+}
+
+/* " iteration      100/   10000 |" of Megatron. */
+static void megatron_step(struct metric_line *out, struct str line)
+{
+    size_t at = str_find(line, "iteration ", 0);
+    size_t slash = at == SIZE_MAX ? SIZE_MAX : str_find_char(line, '/', at);
+    if (slash == SIZE_MAX || slash - at > 24) {
+        return;
+    }
+    int64_t step = line_number(str_slice(line, at, slash), "iteration ", -1);
+    int64_t total = line_number(str_slice(line, slash, line.n), "/", -1);
+    if (step >= 0 && total > 0) {
+        out->step = step;
+        out->total = total;
+        add(out, "step", (double)step);
+    }
+}
+
+void metric_line_parse(struct str line, struct metric_line *ret_line)
+{
+    struct metric_line *out = ret_line;
+    out->count = 0;
+    out->final = false;
+    out->step = -1;
+    out->total = -1;
+    for (size_t i = 1; i < line.n; i++) {
+        if (!is_sep(line.p[i]) || (i + 1 < line.n && is_sep(line.p[i + 1]))) {
+            continue;
+        }
+        char before = line.p[i - 1];
+        /* clock times and file:line are no pairs */
+        if (before >= '0' && before <= '9') {
+            continue;
+        }
+        take_pair(out, key_before(line, i), str_slice(line, i + 1, line.n));
+    }
+    megatron_step(out, line);
+    if (!out->final) {
+        return;
+    }
+    size_t kept = 0; /* the closing dict repeats averages; its loss is no step of the series */
+    for (size_t i = 0; i < out->count; i++) {
+        if (strcmp(out->items[i].name, "loss") != 0) {
+            out->items[kept++] = out->items[i];
+        }
+    }
+    out->count = kept;
+}
+
+static bool has_word(struct str text, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (str_has(text, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the last "12/600 [" of the line is; the position of its '['. */
+static size_t bar_bracket(struct str line)
+{
+    for (size_t i = line.n; i-- > 3;) {
+        if (line.p[i] == '[' && line.p[i - 1] == ' ' && isdigit((unsigned char)line.p[i - 2]) &&
+            i + 1 < line.n && isdigit((unsigned char)line.p[i + 1])) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}
+
+/* Seconds per step from " 2.40s/it" or "1.31it/s" inside the brackets. */
+static double bar_rate(struct str in, bool *ret_steps)
+{
+    size_t per_second = str_find(in, "it/s", 0);
+    size_t per_step = str_find(in, "s/it", 0);
+    *ret_steps = per_second != SIZE_MAX || per_step != SIZE_MAX;
+    size_t unit = per_step != SIZE_MAX ? per_step : per_second;
+    if (!*ret_steps || unit == 0) {
+        return NAN;
+    }
+    size_t from = unit;
+    while (from != 0 && (isdigit((unsigned char)in.p[from - 1]) || in.p[from - 1] == '.')) {
+        from--;
+    }
+    size_t length;
+    double v = metric_number(str_slice(in, from, unit), &length);
+    return length == 0 || !(v > 0) ? NAN : per_step != SIZE_MAX ? v : 1 / v;
+}
+
+bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
+{
+    static const char *const other[] = {
+        "oading",  "Map",        "okeniz",     "Convert", "Dropping", "ownload", "Fetch",
+        "Generat", "Filter",     "Resolv",     "Saving",  "Process",  "Captur",  "Evaluat",
+        "Valid",   "Sanity",     "Pack",       "Group",   "Prepar",   "Upload",  "Extract",
+        "Quantiz", "Prediction", "Predicting", "Testing", "Casting",  "caching", "Caching",
+        "Merging", "Sampling",   "examples"};
+    size_t bracket = bar_bracket(line);
+    if (bracket == SIZE_MAX) {
+        return false;
+    }
+    size_t d = bracket - 1; /* behind the total */
+    size_t total_from = d;
+    while (total_from != 0 && isdigit((unsigned char)line.p[total_from - 1])) {
+        total_from--;
+    }
+    size_t slash = total_from;
+    if (slash == 0 || line.p[slash - 1] != '/') {
+        return false;
+    }
+    size_t done_from = slash - 1;
+    while (done_from != 0 && isdigit((unsigned char)line.p[done_from - 1])) {
+        done_from--;
+    }
+    uint64_t done;
+    uint64_t total;
+    if (str_to_u64(str_slice(line, done_from, slash - 1), 10, &done) != ST_OK ||
+        str_to_u64(str_slice(line, total_from, d), 10, &total) != ST_OK || done > INT64_MAX ||
+        total > INT64_MAX || done > total) {
+        return false;
+    }
+    size_t close = str_find_char(line, ']', bracket);
+    struct str in = str_slice(line, bracket, close == SIZE_MAX ? line.n : close);
+    struct str label = str_slice(line, done_from > 160 ? done_from - 160 : 0, done_from);
+    bool steps;
+    double rate = bar_rate(in, &steps);
+    *ret_bar = (struct progress_bar){
+        .done = (int64_t)done,
+        .total = (int64_t)total,
+        .seconds_per_step = rate,
+        .loading = str_has(label, "oading"),
+        .training = steps && !has_word(label, other, ARRAY_LEN(other)) &&
+                    !has_word(in, &other[ARRAY_LEN(other) - 1], 1),
+    };
+    return true;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Metrics and progress bars out of one line. Understands "key: value", "key=value", 'key': value
+ * and "key": "value" in any mixture: HF Trainer dicts (numbers or strings), LLaMA-Factory and other
+ * JSONL, tqdm postfixes, Megatron ('|'-separated), DeepSpeed, torchtitan, torchtune, axolotl.
+ */
+#ifndef ASSAY_DIAGNOSIS_METRIC_LINE_H
+#define ASSAY_DIAGNOSIS_METRIC_LINE_H
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+enum {
+    METRICS_MAX = 24,
+    METRIC_NAME_MAX = 40
+};
+
+struct metric {
+    char name[METRIC_NAME_MAX]; /* canonical: loss, eval_loss, grad_norm, lr, step, step_time … */
+    double value;               /* may be NaN or infinite */
+};
+
+struct metric_line {
+    struct metric items[METRICS_MAX];
+    size_t count;
+    bool final; /* the closing dict of a run: train_runtime */
+    int64_t step;
+    int64_t total; /* "iteration 100/ 10000", current_steps/total_steps; -1 */
+};
+
+void metric_line_parse(struct str line, struct metric_line *ret_line);
+
+struct progress_bar {
+    int64_t done;
+    int64_t total;
+    double seconds_per_step; /* NaN when the bar gives none */
+    bool training;           /* counts training steps, as far as its label and unit tell */
+    bool loading;            /* "Loading checkpoint shards" */
+};
+
+/* False when the line shows no bar. A line may hold several; the last one counts. */
+bool progress_bar_parse(struct str line, struct progress_bar *ret_bar);
+
+/* A number at the front of `s`, nan and inf in any case; *ret_length is its length, 0 without. */
+double metric_number(struct str s, size_t *ret_length);
+
+#endif
