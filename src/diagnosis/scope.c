@@ -233,7 +233,12 @@ const char *scope_fill(struct scope *s, const char *text)
     struct strbuf with_dollar;
     strbuf_init(&with_dollar, s->arena, 1 << 16);
     for (const char *p = text; *p != '\0'; p++) {
-        if (*p == '$' && s->expr.dollar != NULL && (p[1] == '.' || p[1] == '}')) {
+        if (strncmp(p, "{$}", 3) == 0 && s->expr.dollar != NULL) {
+            /* {$} is the name itself: "flash-attn" of "pkg.flash-attn", "gpu[0]" of "gpu[0]". */
+            const char *dot = strchr(s->expr.dollar, '.');
+            strbuf_addz(&with_dollar, dot != NULL ? dot + 1 : s->expr.dollar);
+            p += 2;
+        } else if (*p == '$' && s->expr.dollar != NULL && p[1] == '.') {
             strbuf_addz(&with_dollar, s->expr.dollar);
         } else {
             strbuf_addc(&with_dollar, *p);
