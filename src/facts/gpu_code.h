@@ -36,4 +36,7 @@ struct gpu_code_sink {
 /* Counts an unreadable container and keeps the first reason. */
 void gpu_code_unreadable(struct gpu_code_sink *sink, const struct err *err);
 
+/* "code object", "bundle", "compressed bundle", ... for one form. */
+const char *gpu_code_form_name(enum gpu_code_form form);
+
 #endif

@@ -274,20 +274,6 @@ const struct gpu_target *gpu_targets_for(const struct gpu_targets *t, const char
     return best;
 }
 
-const char *gpu_code_form_name(enum gpu_code_form form)
-{
-    switch (form) {
-    case GPU_CODE_OBJECT: return "code object";
-    case GPU_CODE_BUNDLE: return "bundle";
-    case GPU_CODE_COMPRESSED: return "compressed bundle";
-    case GPU_CODE_OFFLOAD_BINARY: return "offload binary";
-    case GPU_CODE_KPACK: return "kpack";
-    case GPU_CODE_CUBIN: return "cubin";
-    case GPU_CODE_PTX: return "ptx";
-    default: return "unknown";
-    }
-}
-
 const char *gpu_targets_state_name(enum gpu_targets_state state)
 {
     static const char *const names[GPU_TARGETS_STATE_COUNT] = {

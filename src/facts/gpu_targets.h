@@ -56,8 +56,6 @@ void gpu_targets_of_bytes(const struct fs *fs, struct arena *a, const char *path
  * one before PTX. NULL when the file has none. */
 const struct gpu_target *gpu_targets_for(const struct gpu_targets *t, const char *gpu);
 
-/* "code object", "bundle", "compressed bundle", ... for one form. */
-const char *gpu_code_form_name(enum gpu_code_form form);
 const char *gpu_targets_state_name(enum gpu_targets_state state);
 
 #endif

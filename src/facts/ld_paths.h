@@ -56,8 +56,9 @@ void ld_free(struct ld *ld);
 enum status ld_resolve(struct ld *ld, const char *name, const struct ld_object *requester,
                        const char **ret_path, const char **ret_found_by, struct err *err) MUST_USE;
 
-/* Loads an object (an absolute path, or a soname) and, breadth first, all it needs. Returns the object, loaded before or now; look
- * at its state, and with ld_objects() at those of the others. */
+/* Loads an object (an absolute path, or a soname) and, breadth first, all it needs. Returns the
+ * object, loaded before or now: look at its state, and with ld_objects() at those of the others.
+ * NULL only when the process holds 4096 objects already. */
 const struct ld_object *ld_load(struct ld *ld, const char *name, const struct ld_object *requester);
 
 /* All objects so far in the order of symbol lookup; missing ones where they would be. */

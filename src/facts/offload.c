@@ -25,13 +25,6 @@ enum {
     MAX_STRINGS = 64,
 };
 
-void gpu_code_unreadable(struct gpu_code_sink *sink, const struct err *err)
-{
-    if (sink->unreadable++ == 0) {
-        sink->first_problem = *err;
-    }
-}
-
 static bool is_plain_bundle(struct str bytes)
 {
     return bytes.n >= BUNDLE_MAGIC_SIZE && memcmp(bytes.p, BUNDLE_MAGIC, BUNDLE_MAGIC_SIZE) == 0;
