@@ -3,6 +3,9 @@
  * assay diagnose: logs in, root causes out. Facts and a configuration make the answer surer; without
  * them it says what would settle an open question.
  */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -132,6 +135,9 @@ static int judge(struct cli *cli, const struct request *r, const struct log_fact
 {
     struct diagnosis d;
     diagnose(cli->arena, r->k, r->facts, log, &d);
+    for (size_t i = 0; i < log->notes.count; i++) {
+        *VEC_PUSH(cli->arena, &d.notes) = log->notes.items[i];
+    }
     ask_for_more(cli, r, log, &d);
     int status;
     struct report report = {.command = "diagnose", .schema_version = 1, .notes = d.notes};
@@ -144,3 +150,180 @@ static int judge(struct cli *cli, const struct request *r, const struct log_fact
         .key = "unknown", .heading = "not explained:", .findings = &d.unknown, .brief = true};
     return session_report(cli, &report, status);
 }
+
+static volatile int stop_requested;
+
+static void on_interrupt(int sig)
+{
+    (void)sig;
+    stop_requested = 1;
+}
+
+static void on_progress(void *ctx, const char *path, uint64_t taken, uint64_t total)
+{
+    const struct cli *cli = ctx;
+    if (total != 0) {
+        cli_progress(cli, "reading %s: %.0f of %.0f MB", path, (double)taken / 1e6,
+                     (double)total / 1e6);
+    } else {
+        cli_progress(cli, "reading %s: %.0f MB", path, (double)taken / 1e6);
+    }
+}
+
+/* Nothing to judge is not "nothing wrong". */
+static int nothing_to_read(const struct cli *cli, const struct log_facts *log)
+{
+    const char *what = cli->operands.count != 0 ? cli->operands.items[0] : "the kernel log";
+    if (log->run.bytes == 0) {
+        return cli_fail(cli, EXIT_UNKNOWN, "'%s' is empty: there is nothing to diagnose", what);
+    }
+    if (log->run.looks_binary && log->events.count == 0) {
+        return cli_fail(
+            cli, EXIT_UNKNOWN,
+            "'%s' looks like a binary file, not a log; give the text that the run printed", what);
+    }
+    return EXIT_FINE;
+}
+
+/* State of --follow: what was said last. */
+struct following {
+    struct cli *cli;
+    const struct request *request;
+    struct log_reader *reader;
+    const char *last_class;
+    int status;
+};
+
+static void say_event(struct cli *cli, const struct event *e)
+{
+    if (e->pattern->kind == PATTERN_FAULT || e->pattern->kind == PATTERN_CONSEQUENCE) {
+        cli_note(cli, "%s:%" PRIu64 ": %s: %.200s", e->source, e->line, e->pattern->id, e->text);
+    }
+}
+
+/* New lines: named on stderr; a new likeliest cause is reported in full. */
+static bool on_fresh(void *ctx, const struct event *const *events, size_t count)
+{
+    struct following *f = ctx;
+    for (size_t i = 0; i < count; i++) {
+        say_event(f->cli, events[i]);
+    }
+    const struct log_facts *log = log_reader_facts(f->reader);
+    struct diagnosis d;
+    diagnose(f->cli->arena, f->request->k, f->request->facts, log, &d);
+    const char *class = d.causes.count != 0 ? d.causes.items[0].id : NULL;
+    if (class != NULL && (f->last_class == NULL || strcmp(class, f->last_class) != 0)) {
+        f->last_class = class;
+        f->status = judge(f->cli, f->request, log);
+    }
+    return stop_requested == 0;
+}
+
+static bool on_idle(void *ctx)
+{
+    (void)ctx;
+    return stop_requested == 0;
+}
+
+static int follow(struct cli *cli, const struct request *r, const struct log_options *options)
+{
+    struct err err = {0};
+    struct following f = {.cli = cli, .request = r, .status = EXIT_FINE};
+    if (cli->operands.count != 1) {
+        return cli_fail(cli, EXIT_USAGE, "--follow takes one log");
+    }
+    if (log_reader_new(cli->arena, r->k, options, &f.reader, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    enum status got = ST_OK;
+    for (size_t i = 0; got == ST_OK && i < r->kernel_logs.count; i++) {
+        got = log_reader_add(f.reader, r->kernel_logs.items[i], true, &err);
+    }
+    cli_note(cli, "following %s; end with Ctrl-C", cli->operands.items[0]);
+    const struct log_follower follower = {.ctx = &f, .fresh = on_fresh, .idle = on_idle};
+    if (got == ST_OK) {
+        got = log_reader_follow(f.reader, cli->operands.items[0], false, &follower, &err);
+    }
+    if (got != ST_OK) {
+        log_reader_free(f.reader);
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    int status = f.last_class != NULL ? f.status : judge(cli, r, log_reader_facts(f.reader));
+    log_reader_free(f.reader);
+    return status;
+}
+
+static int run_diagnose(struct cli *cli)
+{
+    struct err err = {0};
+    struct request r = {0};
+    if (cli->operands.count == 0 && cli_value(cli, "kernel-log", NULL) == NULL &&
+        !cli_flag(cli, "here")) {
+        return cli_fail(cli, EXIT_USAGE,
+                        "diagnose needs a log: assay diagnose train.log, or - for standard input");
+    }
+    if (session_knowledge(cli, &r.k, &err) != ST_OK || gather(cli, &r, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+    sigaction(SIGINT, &action, NULL);
+    struct log_options options = {.progress = on_progress, .ctx = cli, .stop = &stop_requested};
+    if (cli_flag(cli, "follow")) {
+        return follow(cli, &r, &options);
+    }
+    const struct log_facts *log;
+    if (log_facts_read(cli->arena, r.k, &cli->operands, &r.kernel_logs, &options, &log, &err) !=
+        ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    if (stop_requested != 0) {
+        cli_note(cli, "interrupted: the answer rests on what was read until then");
+    }
+    int status = nothing_to_read(cli, log);
+    return status != EXIT_FINE ? status : judge(cli, &r, log);
+}
+
+static const char *const description[] = {
+    "Names the root cause of a failed run from its logs: files, folders of rank logs, standard input "
+    "(-), plain or compressed by gzip or zstd. Every cause comes with the lines it rests on, what to "
+    "do, and where it was discussed; errors that only follow from it are listed apart.",
+    "The kernel log (--kernel-log), facts of the machine (--facts, made there by 'assay doctor --facts "
+    "--json') and the training configuration (--config) make the answer surer. Without them it says "
+    "what would settle an open question. --here reads facts and kernel log of this machine.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"assay diagnose train.log", "what broke this run?"},
+    {"python train.py 2>&1 | tee train.log | assay diagnose -", "straight from the run"},
+    {"assay diagnose --here train.log",
+     "the run was on this machine: use its facts and kernel log"},
+    {"assay diagnose --kernel-log dmesg.txt --facts facts.json logs/",
+     "everything a reporter sent"},
+    {"assay diagnose --follow train.log", "watch a log that still grows"},
+    {0},
+};
+
+static const struct option_spec options[] = {
+    {"kernel-log", 'k', OPTION_REPEAT, "FILE",
+     "Kernel log of the job's machine (dmesg, journalctl -k)"},
+    {"facts", 'F', OPTION_VALUE, "FILE",
+     "Facts of the job's machine, from assay doctor --facts --json"},
+    {"config", 'c', OPTION_REPEAT, "FILE", "Training configuration of the job"},
+    {"here", 0, OPTION_FLAG, NULL, "The job ran here: read facts and kernel log of this machine"},
+    {"python", 0, OPTION_VALUE, "PATH", "With --here: the environment of the job"},
+    {"follow", 0, OPTION_FLAG, NULL, "Keep reading a log that grows, and report each new cause"},
+    REPORT_OPTIONS,
+    {0},
+};
+
+const struct command command_diagnose = {
+    .name = "diagnose",
+    .summary = "Name the root cause of a failed run from its logs",
+    .operands = "[LOG...]",
+    .operand_kind = "file",
+    .description = description,
+    .examples = examples,
+    .options = options,
+    .run = run_diagnose,
+};

@@ -64,7 +64,7 @@ struct series_stats {
     int64_t first_nan_index; /* NaN or infinite; -1 when all are finite */
     uint64_t zero_tail;      /* the last so many are 0 */
     uint64_t longest_zero;   /* longest run of zeros */
-    double first; /* of finite values, as are all below */
+    double first;            /* of finite values, as are all below */
     double last;
     double min;
     double max;
@@ -105,6 +105,7 @@ struct run_summary {
     const char *exception_text;
     uint64_t lines;
     uint64_t bytes;
+    bool looks_binary; /* more than one byte in twenty is a control byte */
 };
 
 struct log_facts {

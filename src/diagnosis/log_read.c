@@ -44,6 +44,8 @@ struct log_reader {
     bool has_kernel;
     uint64_t lines;
     uint64_t bytes;
+    uint64_t sampled; /* bytes looked at by count_binary() */
+    uint64_t sampled_binary;
     int file_count;
 
     /* of the file being read */
@@ -288,6 +290,20 @@ static void remember_last(struct log_reader *r, const struct frame *frame)
     r->last_n = piece.n;
 }
 
+/* Bytes of the first 8 KiB of a frame that no text has: a log of them is a binary file. */
+static void count_binary(struct log_reader *r, const struct frame *frame)
+{
+    size_t n = frame->n < 8192 ? frame->n : 8192;
+    size_t odd = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)frame->p[i];
+        odd += (c < 0x20 && c != '\n' && c != '\t' && c != 0x1b && c != '\b' && c != '\f') ||
+               c == 0x7f;
+    }
+    r->sampled += n;
+    r->sampled_binary += odd;
+}
+
 /* Walks through a frame: from hit to hit, or line by line while a reader wants that. */
 static void walk(struct log_reader *r, const struct frame *frame, struct scan_hit *hits,
                  size_t count)
@@ -335,6 +351,7 @@ static enum status drain(struct log_reader *r, bool at_end, bool flush, struct e
         size_t count;
         TRY(scanner_run(r->scanner, &frame, &hits, &count, err));
         walk(r, &frame, (struct scan_hit *)hits, count);
+        count_binary(r, &frame);
         remember_last(r, &frame);
     }
     return ST_OK;
@@ -477,6 +494,7 @@ const struct log_facts *log_reader_facts(struct log_reader *r)
     run_reader_finish(r->run, r->tracebacks, &lf->run);
     lf->run.lines = r->lines;
     lf->run.bytes = r->bytes;
+    lf->run.looks_binary = r->sampled_binary * 20 > r->sampled;
     lf->has_train_log = r->has_train;
     lf->has_kernel_log = r->has_kernel;
     lf->notes = r->notes;
