@@ -15,21 +15,20 @@
 
 #define MODULE "/sys/module/amdgpu"
 
-static const char *sysfs(struct collect *c, int index, const char *file)
-{
-    return arena_fmt(c->scratch, "/sys/bus/pci/devices/%s/%s",
-                     facts_get_string(c->facts, gpu_key(c, index, "pci"), "?"), file);
-}
-
 static void collect_module(struct collect *c)
 {
     struct err err = {0};
     struct str version;
-    bool loaded = fs_is_dir(c->fs, c->scratch, MODULE);
-    if (!loaded) {
+    struct stat st;
+    if (fs_stat(c->fs, c->scratch, MODULE, &st, &err) != ST_OK && err.status != ST_ABSENT) {
+        facts_set_error(c->facts, "driver.amdgpu.version", MODULE, &err);
+        facts_set_error(c->facts, "driver.amdgpu.in_tree", MODULE, &err);
+        return;
+    }
+    if (!fs_is_dir(c->fs, c->scratch, MODULE)) {
         facts_set_state(c->facts, "driver.amdgpu.version", FACT_ABSENT, MODULE,
                         "the amdgpu module is not loaded");
-        facts_set_state(c->facts, "driver.amdgpu.in_tree", FACT_ABSENT, MODULE,
+        facts_set_state(c->facts, "driver.amdgpu.in_tree", FACT_NOT_APPLICABLE, MODULE,
                         "the amdgpu module is not loaded");
         return;
     }
@@ -59,7 +58,7 @@ static void collect_module(struct collect *c)
 static void read_sclk(struct collect *c, int index)
 {
     const char *key = gpu_key(c, index, "sclk_mhz");
-    const char *path = sysfs(c, index, "pp_dpm_sclk");
+    const char *path = gpu_sysfs(c, index, "pp_dpm_sclk");
     struct str text;
     struct str line;
     struct err err = {0};
@@ -83,7 +82,7 @@ static void read_sclk(struct collect *c, int index)
 static void read_hwmon(struct collect *c, int index)
 {
     static const char *const fields[] = {"power_w", "power_cap_w", "temp_c"};
-    const char *folder = sysfs(c, index, "hwmon");
+    const char *folder = gpu_sysfs(c, index, "hwmon");
     const char *const *names;
     size_t count;
     struct err err = {0};
@@ -128,7 +127,7 @@ static void read_hwmon(struct collect *c, int index)
 static void read_ras(struct collect *c, int index)
 {
     static const char *const fields[] = {"ras.ue_count", "ras.ce_count"};
-    const char *folder = sysfs(c, index, "ras");
+    const char *folder = gpu_sysfs(c, index, "ras");
     const char *const *names;
     size_t count;
     struct err err = {0};
@@ -167,25 +166,45 @@ static void read_ras(struct collect *c, int index)
     }
 }
 
-/* Header of gpu_metrics: u16 size, u8 format, u8 content revision (kgd_pp_interface.h). */
+/*
+ * gpu_metrics begins with u16 size, u8 format, u8 content revision (kgd_pp_interface.h). Only
+ * layouts that are known, and of the size that belongs to them, are looked into.
+ */
 static void read_metrics(struct collect *c, int index)
 {
+    static const struct {
+        unsigned char format;
+        unsigned char content;
+        uint16_t size;
+        uint16_t throttle_at; /* u32 throttle_status */
+    } layouts[] = {{1, 0, 80, 68}, {1, 1, 96, 68}, {1, 2, 104, 68}, {1, 3, 120, 68}};
+
     const char *key = gpu_key(c, index, "metrics_version");
-    const char *path = sysfs(c, index, "gpu_metrics");
+    const char *throttle = gpu_key(c, index, "throttle_status");
+    const char *path = gpu_sysfs(c, index, "gpu_metrics");
     struct str bytes;
     struct err err = {0};
     if (fs_read(c->fs, c->scratch, path, 65536, &bytes, &err) != ST_OK) {
         facts_set_error(c->facts, key, path, &err);
+        facts_set_error(c->facts, throttle, path, &err);
         return;
     }
+    facts_set_state(c->facts, throttle, FACT_UNREADABLE, path,
+                    "the layout of this version of gpu_metrics is not known");
     if (bytes.n < 4 || bytes_le16(bytes.p) > bytes.n || bytes_le16(bytes.p) < 4) {
         facts_set_state(c->facts, key, FACT_UNREADABLE, path,
                         "its first field is not the size of the structure");
         return;
     }
-    facts_string(
-        c->facts, key,
-        arena_fmt(c->scratch, "%u.%u", (unsigned char)bytes.p[2], (unsigned char)bytes.p[3]), path);
+    unsigned char format = (unsigned char)bytes.p[2];
+    unsigned char content = (unsigned char)bytes.p[3];
+    facts_string(c->facts, key, arena_fmt(c->scratch, "%u.%u", format, content), path);
+    for (size_t i = 0; i < ARRAY_LEN(layouts); i++) {
+        if (layouts[i].format == format && layouts[i].content == content &&
+            layouts[i].size == bytes_le16(bytes.p)) {
+            facts_int(c->facts, throttle, bytes_le32(bytes.p + layouts[i].throttle_at), path);
+        }
+    }
 }
 
 static void read_memory(struct collect *c, int index)
@@ -199,49 +218,87 @@ static void read_memory(struct collect *c, int index)
                 {"gtt_total_bytes", "mem_info_gtt_total"}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        read_int_fact(c, gpu_key(c, index, rows[i].field), sysfs(c, index, rows[i].file), 1);
+        read_int_fact(c, gpu_key(c, index, rows[i].field), gpu_sysfs(c, index, rows[i].file), 1);
     }
-    const struct fact *procs = facts_get(c->facts, "kfd.procs");
+    const struct fact *procs = facts_get(c->facts, gpu_key(c, index, "proc_count"));
     const struct fact *used = facts_get(c->facts, gpu_key(c, index, "vram_used_bytes"));
     const char *idle = gpu_key(c, index, "vram_used_idle_bytes");
-    bool told = procs != NULL && procs->value.kind == VALUE_LIST && used->state == FACT_KNOWN;
-    if (told && procs->value.list.count == 0) {
-        facts_set(c->facts, idle, used->value, used->source);
+    const char *source = "/sys/class/kfd/kfd/proc";
+    if (used->state != FACT_KNOWN) {
+        facts_set_state(c->facts, idle, used->state, used->source, used->reason);
+    } else if (procs->state != FACT_KNOWN) {
+        facts_set_state(c->facts, idle, FACT_UNREADABLE, source,
+                        "whether a process is on the GPU is not known");
+    } else if (procs->value.integer != 0) {
+        facts_set_state(c->facts, idle, FACT_NOT_APPLICABLE, source, "a process is on the GPU now");
     } else {
-        facts_set_state(c->facts, idle, told ? FACT_NOT_APPLICABLE : FACT_ABSENT,
-                        "/sys/class/kfd/kfd/proc",
-                        told ? "a process uses a GPU now" : "whether a process runs is not known");
-    }
-    if (told) {
-        facts_int(c->facts, gpu_key(c, index, "proc_count"), (int64_t)procs->value.list.count,
-                  "/sys/class/kfd/kfd/proc");
+        facts_set(c->facts, idle, used->value, used->source);
     }
 }
 
 static void collect_gpu(struct collect *c, int index)
 {
+    /* Sensors and counters need the GPU awake: older drivers wake it for them. */
+    static const char *const awake[] = {"busy_percent", "sclk_mhz",        "power_w",
+                                        "power_cap_w",  "temp_c",          "ras.ue_count",
+                                        "ras.ce_count", "metrics_version", "throttle_status"};
     const char *status = facts_get_string(c->facts, gpu_key(c, index, "runtime_status"), "active");
     read_memory(c, index);
-    read_int_fact(c, gpu_key(c, index, "busy_percent"), sysfs(c, index, "gpu_busy_percent"), 1);
-    read_sclk(c, index);
     read_string_fact(c, gpu_key(c, index, "perf_level"),
-                     sysfs(c, index, "power_dpm_force_performance_level"));
-    read_hwmon(c, index);
-    if (strcmp(status, "suspended") == 0) {
-        static const char *const fields[] = {"ras.ue_count", "ras.ce_count", "metrics_version"};
-        gpu_set_states(c, index, fields, ARRAY_LEN(fields), FACT_NOT_APPLICABLE,
-                       sysfs(c, index, "power/runtime_status"),
+                     gpu_sysfs(c, index, "power_dpm_force_performance_level"));
+    if (strcmp(status, "suspended") == 0 || strcmp(status, "suspending") == 0) {
+        gpu_set_states(c, index, awake, ARRAY_LEN(awake), FACT_NOT_APPLICABLE,
+                       gpu_sysfs(c, index, "power/runtime_status"),
                        "the GPU is suspended; reading would wake it and misread it");
         return;
     }
+    read_int_fact(c, gpu_key(c, index, "busy_percent"), gpu_sysfs(c, index, "gpu_busy_percent"), 1);
+    read_sclk(c, index);
+    read_hwmon(c, index);
     read_ras(c, index);
     read_metrics(c, index);
 }
 
+/* 0x00684c00 is written 104.76.0 in the driver's messages; the upper byte is the program. */
+static void read_smu(struct collect *c, int index)
+{
+    const char *path = gpu_sysfs(c, index, "fw_version/smc_fw_version");
+    int64_t v;
+    struct err err = {0};
+    if (read_int(c, path, &v, &err) != ST_OK) {
+        facts_set_error(c->facts, "fw.smu", path, &err);
+        return;
+    }
+    facts_string(c->facts, "fw.smu",
+                 arena_fmt(c->scratch, "%u.%u.%u", (unsigned)(v >> 16) & 0xff,
+                           (unsigned)(v >> 8) & 0xff, (unsigned)v & 0xff),
+                 path);
+}
+
+/* MES exists from RDNA3 on; firmware of the first GPU that is not the processor's, else of it. */
+static void collect_firmware(struct collect *c)
+{
+    static const char *const keys[] = {"fw.mes", "fw.smu"};
+    int chosen = -1;
+    for (int i = 0; i < gpus_count(c); i++) {
+        bool integrated = facts_get_bool(c->facts, gpu_key(c, i, "integrated"), false);
+        if (gpu_is_amd(c, i) && (chosen < 0 || !integrated)) {
+            chosen = i;
+            if (!integrated) {
+                break;
+            }
+        }
+    }
+    if (chosen < 0) {
+        read_set_states(c, keys, ARRAY_LEN(keys), FACT_NOT_APPLICABLE, "fw_version", "no AMD GPU");
+        return;
+    }
+    read_string_fact(c, "fw.mes", gpu_sysfs(c, chosen, "fw_version/mes_fw_version"));
+    read_smu(c, chosen);
+}
+
 void collect_amdgpu(struct collect *c)
 {
-    collect_module(c);
-    int first = -1;
     static const char *const fields[] = {"vram_total_bytes",
                                          "vram_used_bytes",
                                          "vram_used_idle_bytes",
@@ -255,24 +312,24 @@ void collect_amdgpu(struct collect *c)
                                          "temp_c",
                                          "ras.ue_count",
                                          "ras.ce_count",
-                                         "metrics_version"};
+                                         "metrics_version",
+                                         "throttle_status"};
+    static const char *const from_runtime[] = {"hsa_pool_bytes", "max_threads_per_block"};
+    collect_module(c);
     for (int i = 0; i < gpus_count(c); i++) {
-        if (strcmp(gpu_vendor(c, i), "0x1002") != 0) {
-            gpu_set_states(c, i, fields, ARRAY_LEN(fields), FACT_NOT_APPLICABLE, "sysfs of amdgpu",
+        if (gpu_is_amd(c, i)) {
+            collect_gpu(c, i);
+            gpu_set_states(c, i, from_runtime, ARRAY_LEN(from_runtime), FACT_UNREADABLE,
+                           "HSA runtime",
+                           "only the runtime tells, and it is not loaded to read facts: rocminfo");
+        } else {
+            gpu_set_states(c, i, fields, ARRAY_LEN(fields), FACT_UNREADABLE, "NVML",
+                           "only NVML tells, and it is not loaded to read facts: nvidia-smi -q");
+            gpu_set_states(c, i, from_runtime, 1, FACT_NOT_APPLICABLE, "HSA runtime",
                            "not an AMD GPU");
-            continue;
+            gpu_set_states(c, i, from_runtime + 1, 1, FACT_UNREADABLE, "CUDA driver",
+                           "only the driver tells, and it is not loaded to read facts");
         }
-        first = first < 0 ? i : first;
-        collect_gpu(c, i);
-        static const char *const from_runtime[] = {"hsa_pool_bytes", "max_threads_per_block"};
-        gpu_set_states(c, i, from_runtime, ARRAY_LEN(from_runtime), FACT_UNREADABLE, "HSA runtime",
-                       "only the runtime tells, and it is not loaded to read facts: rocminfo");
     }
-    if (first < 0) {
-        facts_set_state(c->facts, "fw.mes", FACT_NOT_APPLICABLE, "fw_version", "no AMD GPU");
-        facts_set_state(c->facts, "fw.smu", FACT_NOT_APPLICABLE, "fw_version", "no AMD GPU");
-        return;
-    }
-    read_string_fact(c, "fw.mes", sysfs(c, first, "fw_version/mes_fw_version"));
-    read_string_fact(c, "fw.smu", sysfs(c, first, "fw_version/smc_fw_version"));
+    collect_firmware(c);
 }

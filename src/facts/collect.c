@@ -30,8 +30,9 @@ static const struct {
     {"switches", collect_switches},
 };
 
-/* A frozen machine's environment of the job, from its proc/self/environ; NULL when it has none. */
-static const char *const *frozen_env(struct collect *c)
+/* The environment of the job from proc/self/environ, for callers who gave none; NULL when it cannot
+ * be read, which collect_environment() then records. */
+static const char *const *own_env(struct collect *c)
 {
     struct arena *a = facts_arena(c->facts);
     struct str text;
@@ -53,8 +54,8 @@ static const char *const *frozen_env(struct collect *c)
 
 void collect_all(struct collect *c)
 {
-    if (c->env == NULL && !fs_is_live(c->fs)) {
-        c->env = frozen_env(c);
+    if (c->env == NULL) {
+        c->env = own_env(c);
     }
     for (size_t i = 0; i < ARRAY_LEN(sources); i++) {
         struct arena_mark mark = arena_mark(c->scratch);

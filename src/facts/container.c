@@ -9,7 +9,9 @@
 #include "base/tree.h"
 #include "base/vec.h"
 
+#include "facts/devices.h"
 #include "facts/read.h"
+#include "facts/users.h"
 
 enum {
     MAX_TEXT = 1 << 20
@@ -54,21 +56,23 @@ static const char *runtime_of(struct collect *c, const char **ret_source)
 
 static void collect_ids(struct collect *c, bool inside)
 {
-    struct str uid;
-    struct str gid;
+    static const char *const users = "/proc/self/uid_map";
+    static const char *const groups = "/proc/self/gid_map";
     struct err err = {0};
-    if (fs_read_trimmed(c->fs, c->scratch, "/proc/self/uid_map", &uid, &err) != ST_OK) {
-        facts_set_error(c->facts, "container.rootless", "/proc/self/uid_map", &err);
+    bool mapped_part;
+    if (!inside) {
+        facts_set_state(c->facts, "container.rootless", FACT_NOT_APPLICABLE, users,
+                        "not in a container");
+    } else if (users_in_namespace(c, users, &mapped_part, &err) != ST_OK) {
+        facts_set_error(c->facts, "container.rootless", users, &err);
     } else {
-        /* Rootless engines map id 0 to an ordinary user. "0 1000 1" has outside start 1000. */
-        bool whole = str_ends(uid, "4294967295");
-        facts_bool(c->facts, "container.rootless", inside && !whole, "/proc/self/uid_map");
+        /* Rootless engines map id 0 to an ordinary user, and few other ids. */
+        facts_bool(c->facts, "container.rootless", mapped_part, users);
     }
-    if (fs_read_trimmed(c->fs, c->scratch, "/proc/self/gid_map", &gid, &err) != ST_OK) {
-        facts_set_error(c->facts, "container.host_gids_mapped", "/proc/self/gid_map", &err);
+    if (users_in_namespace(c, groups, &mapped_part, &err) != ST_OK) {
+        facts_set_error(c->facts, "container.host_gids_mapped", groups, &err);
     } else {
-        facts_bool(c->facts, "container.host_gids_mapped", str_ends(gid, "4294967295"),
-                   "/proc/self/gid_map");
+        facts_bool(c->facts, "container.host_gids_mapped", !mapped_part, groups);
     }
 }
 
@@ -164,19 +168,50 @@ static void collect_shm(struct collect *c)
               "statvfs(2) of /dev/shm");
 }
 
-/* What only the engine outside knows. */
+/* The GPU nodes that came in with --device, in the order of /dev. */
+static void collect_passed_devices(struct collect *c)
+{
+    VEC_OF(const char *) list = {0};
+    const struct devices_list nodes = devices_list(c);
+    for (size_t i = 0; i < nodes.count; i++) {
+        if (nodes.items[i].present) {
+            *VEC_PUSH(c->scratch, &list) = nodes.items[i].path;
+        }
+    }
+    facts_strings(c->facts, "container.devices", list.items, list.count, "/dev");
+}
+
+/* The first IPC namespace of a kernel always has this number (PROC_IPC_INIT_INO), so a container
+ * that sees it was started with --ipc=host. */
+static void collect_ipc(struct collect *c)
+{
+    const char *path = "/proc/self/ns/ipc";
+    const char *target;
+    struct err err = {0};
+    if (fs_readlink(c->fs, c->scratch, path, &target, &err) != ST_OK) {
+        facts_set_error(c->facts, "container.ipc", path, &err);
+        return;
+    }
+    facts_string(c->facts, "container.ipc",
+                 strcmp(target, "ipc:[4026531839]") == 0 ? "host" : "private", path);
+}
+
+/* What a container knows of the engine that started it. */
 static void collect_engine_side(struct collect *c, bool inside)
 {
     static const char *const keys[] = {"container.devices", "container.group_add", "container.ipc"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        if (inside) {
-            facts_set_state(c->facts, keys[i], FACT_UNREADABLE, "docker inspect",
-                            "only the engine outside the container knows");
-        } else {
-            facts_set_state(c->facts, keys[i], FACT_NOT_APPLICABLE, "docker inspect",
+    if (!inside) {
+        for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+            facts_set_state(c->facts, keys[i], FACT_NOT_APPLICABLE, "/proc/1/cgroup",
                             "not in a container");
         }
+        return;
     }
+    collect_passed_devices(c);
+    collect_ipc(c);
+    facts_set_state(c->facts, "container.group_add", FACT_UNREADABLE, "docker inspect",
+                    "only the engine outside knows what --group-add was given; the groups that "
+                    "arrived are proc.groups");
 }
 
 void collect_container(struct collect *c)

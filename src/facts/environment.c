@@ -48,5 +48,18 @@ void collect_environment(struct collect *c)
         facts_bool(c->facts, "env.read", true, source);
         return;
     }
-    facts_set_state(c->facts, "env.read", FACT_ABSENT, source, "no environment of a job was given");
+    struct str text;
+    struct err err = {0};
+    const char *path = "/proc/self/environ";
+    if (fs_read(c->fs, c->scratch, path, MAX_ENVIRON, &text, &err) != ST_OK) {
+        facts_set_error(c->facts, "env.read", path, &err);
+        return;
+    }
+    /* A frozen text file may use line breaks where the kernel writes NUL. */
+    char sep = str_find_char(text, '\0', 0) != SIZE_MAX ? '\0' : '\n';
+    struct str entry;
+    while (str_cut(&text, sep, &entry)) {
+        add(c, entry, path);
+    }
+    facts_bool(c->facts, "env.read", true, path);
 }

@@ -4,17 +4,22 @@
 
 #include <string.h>
 
+#define ANY GPU_REVISION_ANY
+
 static const struct gpu_model models[] = {
-#define GPU(vendor, device, name, gfx, integrated) {vendor, device, name, gfx, integrated},
+#define GPU(vendor, device, revision, name, target, integrated) \
+ {vendor, device, revision, name, target, integrated},
 #include "facts/gpu_models.def"
 #undef GPU
 };
 
-const struct gpu_model *gpu_model_find(unsigned vendor, unsigned device)
+const struct gpu_model *gpu_model_find(int64_t vendor, int64_t device, int64_t revision)
 {
     for (size_t i = 0; i < ARRAY_LEN(models); i++) {
-        if (models[i].vendor == vendor && models[i].device == device) {
-            return &models[i];
+        const struct gpu_model *m = &models[i];
+        if (m->vendor == vendor && m->device == device &&
+            (m->revision == ANY || m->revision == revision)) {
+            return m;
         }
     }
     return NULL;
@@ -40,9 +45,25 @@ int gpus_index(const struct collect *c, const char *pci)
     return -1;
 }
 
-const char *gpu_vendor(const struct collect *c, int index)
+static bool vendor_is(const struct collect *c, int index, const char *vendor)
 {
-    return facts_get_string(c->facts, gpu_key(c, index, "vendor"), "");
+    return strcmp(facts_get_string(c->facts, gpu_key(c, index, "vendor"), ""), vendor) == 0;
+}
+
+bool gpu_is_amd(const struct collect *c, int index)
+{
+    return vendor_is(c, index, "0x1002");
+}
+
+bool gpu_is_nvidia(const struct collect *c, int index)
+{
+    return vendor_is(c, index, "0x10de");
+}
+
+const char *gpu_sysfs(const struct collect *c, int index, const char *file)
+{
+    return arena_fmt(c->scratch, "/sys/bus/pci/devices/%s/%s",
+                     facts_get_string(c->facts, gpu_key(c, index, "pci"), "?"), file);
 }
 
 void gpu_set_states(struct collect *c, int index, const char *const *fields, size_t count,

@@ -8,16 +8,23 @@
 
 #include "facts/collect.h"
 
+enum {
+    GPU_VENDOR_AMD = 0x1002,
+    GPU_VENDOR_NVIDIA = 0x10de,
+    GPU_REVISION_ANY = -1
+};
+
 struct gpu_model {
-    unsigned vendor;
-    unsigned device;
+    int vendor;
+    int device;
+    int revision; /* GPU_REVISION_ANY */
     const char *name;
-    const char *gfx; /* NULL for NVIDIA */
+    const char *target; /* gfx name, or NVIDIA's compute capability */
     bool integrated;
 };
 
-/* The row of gpu_models.def, or NULL. */
-const struct gpu_model *gpu_model_find(unsigned vendor, unsigned device);
+/* The row of gpu_models.def, or NULL. A revision of -1 is one that could not be read. */
+const struct gpu_model *gpu_model_find(int64_t vendor, int64_t device, int64_t revision);
 
 /* Number of GPUs, and the index of the one at a PCI address ("0000:03:00.0"); -1 for none. */
 int64_t gpus_count(const struct collect *c);
@@ -26,8 +33,11 @@ int gpus_index(const struct collect *c, const char *pci);
 /* "gpu[3].<field>" on the scratch arena. */
 const char *gpu_key(const struct collect *c, int index, const char *field);
 
-/* "0x1002" of gpu[index], or "". */
-const char *gpu_vendor(const struct collect *c, int index);
+bool gpu_is_amd(const struct collect *c, int index);
+bool gpu_is_nvidia(const struct collect *c, int index);
+
+/* A file of gpu[index] in sysfs, on the scratch arena. */
+const char *gpu_sysfs(const struct collect *c, int index, const char *file);
 
 /* Sets the same state for a list of fields of one GPU. */
 void gpu_set_states(struct collect *c, int index, const char *const *fields, size_t count,

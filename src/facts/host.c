@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/version.h"
@@ -11,7 +12,8 @@
 #include "facts/read.h"
 
 enum {
-    MAX_TEXT = 4 << 20
+    MAX_TEXT = 4 << 20,
+    MAX_WTMP = 64 << 20
 };
 
 /* Value of KEY=value in os-release, quotes removed. */
@@ -249,6 +251,46 @@ static void collect_toolchain(struct collect *c)
                     "Visual Studio exists on Windows only");
 }
 
+/* wtmp: records of 384 bytes, type (i16) at 0, user (32 bytes) at 44 (utmp(5), x86-64). A boot
+ * (type 2) that no shutdown (type 1, user "shutdown") stands before ended the last one uncleanly. */
+static void collect_last_boot(struct collect *c)
+{
+    enum {
+        RECORD = 384,
+        USER_AT = 44,
+        TYPE_RUN_LEVEL = 1,
+        TYPE_BOOT = 2
+    };
+
+    const char *key = "os.last_boot_unclean";
+    const char *path = "/var/log/wtmp";
+    struct str log;
+    struct err err = {0};
+    if (fs_read(c->fs, c->scratch, path, MAX_WTMP, &log, &err) != ST_OK) {
+        facts_set_error(c->facts, key, path, &err);
+        return;
+    }
+    size_t boots = 0;
+    bool shut_down = false;
+    bool unclean = false;
+    struct str record;
+    for (uint64_t at = 0; bytes_view(log, at, RECORD, &record); at += RECORD) {
+        unsigned type = bytes_le16(record.p);
+        if (type == TYPE_BOOT) {
+            unclean = boots != 0 && !shut_down;
+            shut_down = false;
+            boots++;
+        } else if (type == TYPE_RUN_LEVEL && strncmp(record.p + USER_AT, "shutdown", 8) == 0) {
+            shut_down = true;
+        }
+    }
+    if (boots < 2) {
+        facts_set_state(c->facts, key, FACT_ABSENT, path, "it records fewer than two boots");
+    } else {
+        facts_bool(c->facts, key, unclean, path);
+    }
+}
+
 void collect_host(struct collect *c)
 {
     collect_os(c);
@@ -260,6 +302,5 @@ void collect_host(struct collect *c)
     version_of_library(c, "glibc.version", "libc.so.6", "GLIBC_");
     version_of_library(c, "libstdcxx.max_glibcxx", "libstdc++.so.6", "GLIBCXX_");
     collect_toolchain(c);
-    facts_set_state(c->facts, "os.last_boot_unclean", FACT_UNREADABLE, "journal",
-                    "telling needs the journal of the previous boot: journalctl --list-boots");
+    collect_last_boot(c);
 }

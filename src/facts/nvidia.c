@@ -76,7 +76,7 @@ static void collect_versions(struct collect *c)
 static void collect_names(struct collect *c)
 {
     for (int i = 0; i < gpus_count(c); i++) {
-        if (strcmp(gpu_vendor(c, i), "0x10de") != 0) {
+        if (!gpu_is_nvidia(c, i)) {
             continue;
         }
         const char *pci = facts_get_string(c->facts, gpu_key(c, i, "pci"), "");
@@ -96,10 +96,10 @@ void collect_nvidia(struct collect *c)
 {
     collect_versions(c);
     collect_names(c);
-    static const char *const nvml[] = {"compute_capability", "smem_optin_bytes",
-                                       "ecc.uncorrectable_volatile", "remap_pending"};
+    static const char *const nvml[] = {"smem_optin_bytes", "ecc.uncorrectable_volatile",
+                                       "remap_pending"};
     for (int i = 0; i < gpus_count(c); i++) {
-        bool nvidia = strcmp(gpu_vendor(c, i), "0x10de") == 0;
+        bool nvidia = gpu_is_nvidia(c, i);
         gpu_set_states(c, i, nvml, ARRAY_LEN(nvml), nvidia ? FACT_UNREADABLE : FACT_NOT_APPLICABLE,
                        "NVML",
                        nvidia ? "only NVML tells, and it is not loaded to read facts: nvidia-smi -q"

@@ -8,6 +8,7 @@
 
 #include "base/str.h"
 #include "base/vec.h"
+#include "base/version.h"
 
 #include "facts/read.h"
 
@@ -104,34 +105,58 @@ static void collect_dpkg(struct collect *c)
     fs_unmap(&map);
 }
 
-/* /var/lib/dkms/amdgpu/<version>/<kernel>/<arch>/module exists once it is built. */
+/* DKMS's own mark of an installed module: a link kernel-<release>-<arch> to <version>/<release>/...
+ * beside the version folders. */
+static const char *dkms_installed(struct collect *c, const char *folder, const char *kernel)
+{
+    const char *target;
+    const char *link = arena_fmt(c->scratch, "%s/kernel-%s-x86_64", folder, kernel);
+    if (kernel[0] == '\0' || fs_readlink(c->fs, c->scratch, link, &target, NULL) != ST_OK) {
+        return NULL;
+    }
+    size_t slash = str_find_char(str_of(target), '/', 0);
+    return str_dup(c->scratch, str_slice(str_of(target), 0, slash));
+}
+
+/* As `dkms status` words it, for the running kernel: added (source only), built, installed. */
 static void collect_dkms(struct collect *c)
 {
+    static const char *const keys[] = {"driver.amdgpu.dkms_version", "driver.amdgpu.dkms_status"};
     const char *folder = "/var/lib/dkms/amdgpu";
     const char *const *names;
     size_t count;
     struct err err = {0};
-    const char *version = NULL;
     if (fs_list(c->fs, c->scratch, folder, &names, &count, &err) != ST_OK) {
-        facts_set_error(c->facts, "driver.amdgpu.dkms_version", folder, &err);
-        facts_set_error(c->facts, "driver.amdgpu.dkms_status", folder, &err);
+        for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+            facts_set_error(c->facts, keys[i], folder, &err);
+        }
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (names[i][0] >= '0' && names[i][0] <= '9') {
+    const char *kernel = facts_get_string(c->facts, "os.kernel", "");
+    const char *version = dkms_installed(c, folder, kernel);
+    const char *status = "installed";
+    for (size_t i = 0; version == NULL && i < count; i++) {
+        status = "added";
+        if (names[i][0] >= '0' && names[i][0] <= '9' &&
+            fs_is_dir(c->fs, c->scratch,
+                      arena_fmt(c->scratch, "%s/%s/%s", folder, names[i], kernel)) &&
+            kernel[0] != '\0') {
+            version = names[i];
+            status = "built";
+        }
+    }
+    for (size_t i = 0; i < count && strcmp(status, "added") == 0; i++) {
+        if (names[i][0] >= '0' && names[i][0] <= '9' &&
+            (version == NULL || version_cmp(str_of(names[i]), str_of(version)) > 0)) {
             version = names[i];
         }
     }
     if (version == NULL) {
-        facts_set_state(c->facts, "driver.amdgpu.dkms_version", FACT_ABSENT, folder, "no version");
-        facts_set_state(c->facts, "driver.amdgpu.dkms_status", FACT_ABSENT, folder, "no version");
+        read_set_states(c, keys, ARRAY_LEN(keys), FACT_ABSENT, folder, "it holds no version");
         return;
     }
-    facts_string(c->facts, "driver.amdgpu.dkms_version", version, folder);
-    const char *kernel = facts_get_string(c->facts, "os.kernel", "");
-    const char *built = arena_fmt(c->scratch, "%s/%s/%s", folder, version, kernel);
-    bool has = kernel[0] != '\0' && fs_is_dir(c->fs, c->scratch, built);
-    facts_string(c->facts, "driver.amdgpu.dkms_status", has ? "installed" : "added", built);
+    facts_string(c->facts, keys[0], version, folder);
+    facts_string(c->facts, keys[1], status, folder);
 }
 
 /* Packages named in "Upgrade:" lines of entries that started after the last boot. */

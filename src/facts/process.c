@@ -4,6 +4,7 @@
  * On a frozen machine the identity comes from <root>/.assay/process.tsv ("uid 1000", "groups 44
  * 109", "memlock 65536", "cpus 32"), since a frozen /proc has no process of ours.
  */
+#include <errno.h>
 #include <grp.h>
 #include <sched.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "facts/ports.h"
 #include "facts/read.h"
 #include "facts/users.h"
 
@@ -42,6 +44,9 @@ static void live_identity(struct collect *c)
     if (getrlimit(RLIMIT_MEMLOCK, &lim) == 0) {
         facts_int(c->facts, "limits.memlock",
                   lim.rlim_cur == RLIM_INFINITY ? -1 : (int64_t)lim.rlim_cur, "getrlimit(2)");
+    } else {
+        facts_set_state(c->facts, "limits.memlock", FACT_UNREADABLE, "getrlimit(2)",
+                        strerrordesc_np(errno));
     }
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) {
@@ -74,19 +79,16 @@ static void frozen_identity(struct collect *c)
     facts_int(c->facts, "cpu.logical_count", self.cpus, source);
 }
 
-/* A user namespace that does not map all ids: "0 0 4294967295" is the initial one. */
 static void collect_userns(struct collect *c)
 {
-    struct str text;
+    bool inside;
     struct err err = {0};
     const char *path = "/proc/self/uid_map";
-    if (fs_read_trimmed(c->fs, c->scratch, path, &text, &err) != ST_OK) {
+    if (users_in_namespace(c, path, &inside, &err) != ST_OK) {
         facts_set_error(c->facts, "proc.userns", path, &err);
         return;
     }
-    bool whole = str_starts(text, "0") && str_ends(text, "4294967295") &&
-                 str_find_char(text, '\n', 0) == SIZE_MAX;
-    facts_bool(c->facts, "proc.userns", !whole, path);
+    facts_bool(c->facts, "proc.userns", inside, path);
 }
 
 static bool is_launcher(struct str cmdline)
@@ -159,6 +161,7 @@ void collect_process(struct collect *c)
     collect_userns(c);
     collect_cwd(c);
     collect_neighbours(c);
+    ports_facts(c);
     static const char *const need_a_job[] = {"proc.native_stack", "proc.python_stack",
                                              "proc.worker_cpu_percent"};
     for (size_t i = 0; i < ARRAY_LEN(need_a_job); i++) {

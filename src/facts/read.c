@@ -66,3 +66,11 @@ struct str read_line_value(struct str text, const char *key, const char *separat
     }
     return (struct str){0};
 }
+
+void read_set_states(struct collect *c, const char *const *keys, size_t count,
+                     enum fact_state state, const char *source, const char *reason)
+{
+    for (size_t i = 0; i < count; i++) {
+        facts_set_state(c->facts, keys[i], state, source, reason);
+    }
+}

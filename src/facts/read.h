@@ -18,4 +18,8 @@ enum status read_int(struct collect *c, const char *path, int64_t *ret_value,
 /* Value of "KEY: value" or "key value" lines of a text; the empty view when there is none. */
 struct str read_line_value(struct str text, const char *key, const char *separators);
 
+/* The same state for several keys. */
+void read_set_states(struct collect *c, const char *const *keys, size_t count,
+                     enum fact_state state, const char *source, const char *reason);
+
 #endif

@@ -66,6 +66,24 @@ bool users_group_id(struct collect *c, const char *name, uint64_t *ret_gid)
     return false;
 }
 
+enum status users_in_namespace(struct collect *c, const char *map_file, bool *ret_inside,
+                               struct err *err)
+{
+    struct str text;
+    TRY(fs_read_trimmed(c->fs, c->scratch, map_file, &text, err));
+    uint64_t numbers[3] = {0};
+    size_t count = 0;
+    struct str word;
+    bool one_line = str_find_char(text, '\n', 0) == SIZE_MAX;
+    while (count < 3 && str_cut(&text, ' ', &word)) {
+        if (word.n != 0 && str_to_u64(word, 10, &numbers[count++]) != ST_OK) {
+            return err_set(err, ST_FORMAT, "'%s' does not hold three numbers a line", map_file);
+        }
+    }
+    *ret_inside = !one_line || numbers[0] != 0 || numbers[1] != 0 || numbers[2] != UINT32_MAX;
+    return ST_OK;
+}
+
 struct users_self users_self(struct collect *c)
 {
     struct users_self self = {.memlock = -1, .cpus = 1};
@@ -93,6 +111,9 @@ struct users_self users_self(struct collect *c)
         if (str_to_u64(word, 10, &gid) == ST_OK) {
             *VEC_PUSH(c->scratch, &groups) = gid;
         }
+    }
+    if (users_in_namespace(c, "/proc/self/uid_map", &self.userns, NULL) != ST_OK) {
+        self.userns = false;
     }
     self.groups = groups.items;
     self.group_count = groups.count;

@@ -12,6 +12,7 @@
 
 struct users_self {
     bool known;
+    bool userns; /* in a user namespace that does not map all ids */
     uint64_t uid;
     const uint64_t *groups;
     size_t group_count;
@@ -21,6 +22,10 @@ struct users_self {
 
 /* Identity of the asking process on a frozen machine; `known` is false when it says nothing. */
 struct users_self users_self(struct collect *c);
+
+/* True inside a user namespace that does not map all ids: "0 0 4294967295" is the initial map. */
+enum status users_in_namespace(struct collect *c, const char *map_file, bool *ret_inside,
+                               struct err *err) MUST_USE;
 
 /* Name of a group or user, or its number as text. On the scratch arena. */
 const char *users_group_name(struct collect *c, uint64_t gid);
