@@ -37,7 +37,7 @@ static void temp_root_remove(void)
 }
 
 /* Makes all folders of "/a/b/c" below the root. */
-static void temp_mkdir(const char *path)
+static inline void temp_mkdir(const char *path)
 {
     char host[4096];
     snprintf(host, sizeof host, "%s%.2000s", temp_root, path);
@@ -56,7 +56,7 @@ static void temp_mkdir(const char *path)
 
 /* The host path of a file to be made: its folders exist, itself does not. What was there is removed
  * and never written through: a link in a test's machine may point at a file of the real one. */
-static void temp_fresh(const char *path, char host[4096])
+static inline void temp_fresh(const char *path, char host[4096])
 {
     snprintf(host, 4096, "%.2000s", path);
     char *slash = strrchr(host, '/');
@@ -68,7 +68,7 @@ static void temp_fresh(const char *path, char host[4096])
     unlink(host);
 }
 
-static void temp_write_bytes(const char *path, const void *bytes, size_t n)
+static inline void temp_write_bytes(const char *path, const void *bytes, size_t n)
 {
     char host[4096];
     temp_fresh(path, host);

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Any bytes as a log: never a crash, and the same result however the bytes arrive. The first byte
+ * chooses the size of the pieces. */
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "diagnosis/log_read.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static const struct log_facts *read_in(struct arena *a, struct str bytes, size_t chunk)
+{
+    static const struct pattern patterns[] = {
+        {.id = "fault",
+         .regex = "Memory access fault by GPU node-\\d+",
+         .capture = "node-(?<node>\\d+)",
+         .logs = LOG_ANY,
+         .kind = PATTERN_FAULT},
+        {.id = "killed", .regex = "^Killed\\s*$", .logs = LOG_ANY, .kind = PATTERN_CONSEQUENCE},
+        {.id = "wide", .regex = "error[^a-z]{1,9}code", .logs = LOG_ANY, .kind = PATTERN_FAULT},
+        {.id = "clear", .regex = "no error", .logs = LOG_ANY, .kind = PATTERN_CLEAR}};
+    const struct knowledge k = {.patterns = (struct pattern *)patterns, .patterns_count = 4};
+    struct log_reader *r;
+    struct err err;
+    if (log_reader_new(a, &k, NULL, &r, &err) != ST_OK ||
+        log_reader_add_bytes(r, "x", bytes, chunk, false, &err) != ST_OK) {
+        abort();
+    }
+    const struct log_facts *lf = log_reader_facts(r);
+    log_reader_free(r);
+    return lf;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2) {
+        return 0;
+    }
+    struct arena *a = arena_new(0);
+    struct str bytes = {.p = (const char *)data + 1, .n = size - 1};
+    const struct log_facts *one = read_in(a, bytes, SIZE_MAX);
+    const struct log_facts *two = read_in(a, bytes, (size_t)data[0] + 1);
+    if (one->events.count != two->events.count || one->run.lines != two->run.lines ||
+        one->run.steps != two->run.steps || map_count(one->series) != map_count(two->series)) {
+        abort();
+    }
+    for (size_t i = 0; i < one->events.count; i++) {
+        if (one->events.items[i].line != two->events.items[i].line ||
+            one->events.items[i].offset != two->events.items[i].offset) {
+            abort();
+        }
+    }
+    arena_free(a);
+    return 0;
+}

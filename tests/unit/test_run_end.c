@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tracebacks, metrics, series and the end of a run, through whole logs. */
+#include "diagnosis/metric_line.h"
+#include "log_support.h"
+
+static struct arena *arena;
+
+static int setup(void **state)
+{
+    (void)state;
+    arena = arena_new(0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_free(arena);
+    return 0;
+}
+
+static double metric(const char *line, const char *name)
+{
+    struct metric_line m;
+    metric_line_parse(str_of(line), &m);
+    for (size_t i = 0; i < m.count; i++) {
+        if (strcmp(m.items[i].name, name) == 0) {
+            return m.items[i].value;
+        }
+    }
+    fail_msg("'%s' gives no %s", line, name);
+    return 0;
+}
+
+static void assert_near(double have, double want)
+{
+    if (!(fabs(have - want) <= 1e-9 * fabs(want))) {
+        fail_msg("%.17g, expected %.17g", have, want);
+    }
+}
+
+static void metrics_of_many_frameworks_are_read(void **state)
+{
+    (void)state;
+    assert_near(metric("{'loss': 1.2345, 'grad_norm': 0.873, 'epoch': 0.02}", "grad_norm"), 0.873);
+    assert_near(metric("{'loss': '1.612', 'learning_rate': '0.0001'}", "lr"), 1e-4);
+    assert_near(metric("{'loss': '1.612', 'learning_rate': '0.0001'}", "loss"), 1.612);
+    assert_near(metric("{\"current_steps\": 5, \"total_steps\": 9, \"loss\": 0.5}", "step"), 5);
+    assert_near(metric("x - INFO - callbacks - {'loss': 2.0, 'learning_rate': 3e-05}", "loss"), 2);
+    assert_near(metric("steps: 2%|x| 4/9 [00:01<00:02, 1.2s/it, avr_loss=0.081]", "loss"), 0.081);
+    assert_near(metric(" iteration      100/   10000 | consumed samples: 25600 | elapsed time per "
+                       "iteration (ms): 815.8 | lm loss: 9.100000E+00 | grad norm: 1.900 |",
+                       "step_time"),
+                0.8158);
+    assert_near(metric("iteration 100/ 10000 | lm loss: 9.1E+00 | grad norm: 1.900 |", "loss"),
+                9.1);
+    assert_near(metric("iteration 100/ 10000 | lm loss: 9.1E+00 | grad norm: 1.900 |", "step"),
+                100);
+    assert_near(metric("step:  5  loss:  7.02  grad_norm:  1.5  memory: 1.0GiB(2%)  tps: 1,234",
+                       "tokens_per_s"),
+                1234);
+    assert_near(metric("step=40  loss=2.1   gnorm=0.7", "grad_norm"), 0.7);
+    assert_near(metric("epoch 3 [D loss: 0.7, acc.: 50%] [G loss: 0.9]", "g_loss"), 0.9);
+    assert_near(metric("{'eval_loss': 1.5, 'eval_runtime': 3.0}", "eval_loss"), 1.5);
+    assert_true(isnan(metric("{'loss': nan, 'grad_norm': NaN}", "loss")));
+    assert_true(isnan(metric("{'loss': nan, 'grad_norm': NaN}", "grad_norm")));
+    assert_true(isinf(metric("loss: -Inf", "loss")));
+    assert_near(metric("loss: tensor(2.5, device='cuda:0')", "loss"), 2.5);
+}
+
+static void numbers_are_read_exactly_enough(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *text;
+        double value;
+    } rows[] = {{"0", 0},
+                {"-1.5e-7", -1.5e-7},
+                {"4294967296", 4294967296.0},
+                {".5", .5},
+                {"1e400", INFINITY},
+                {"1e-500", 0},
+                {"2.", 2},
+                {"+3", 3}};
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        size_t n;
+        double v = metric_number(str_of(rows[i].text), &n);
+        assert_int_equal(n, strlen(rows[i].text));
+        if (!(v == rows[i].value || fabs(v - rows[i].value) < 1e-15 * fabs(v))) {
+            fail_msg("%s is %.17g", rows[i].text, v);
+        }
+    }
+    size_t n;
+    (void)metric_number(STR("nanny"), &n);
+    assert_int_equal(n, 0);
+}
+
+static void bars_of_training_are_told_from_others(void **state)
+{
+    (void)state;
+    struct progress_bar b;
+    assert_true(progress_bar_parse(STR(" 14%|#   | 85/600 [03:24<20:36,  2.40s/it]"), &b));
+    assert_true(b.training);
+    assert_int_equal(b.done, 85);
+    assert_int_equal(b.total, 600);
+    assert_near(b.seconds_per_step, 2.4);
+    assert_true(progress_bar_parse(STR("Steps: 50%|#| 5/10 [00:01<00:01, 4.00it/s, loss=1]"), &b));
+    assert_near(b.seconds_per_step, 0.25);
+    assert_true(progress_bar_parse(
+        STR("Loading checkpoint shards: 50%|#| 2/4 [00:04<00:04, 1.9s/it]"), &b));
+    assert_false(b.training);
+    assert_true(progress_bar_parse(STR("Map: 50%|#| 200/400 [00:04<00:04, 100 examples/s]"), &b));
+    assert_false(b.training);
+    assert_true(progress_bar_parse(STR("  0%|  | 0/4 [00:00<?, ?it/s]"), &b));
+    assert_true(isnan(b.seconds_per_step));
+    assert_false(progress_bar_parse(STR("compiled 3/4 [x]"), &b));
+}
+
+static void first_exception_of_a_chain_is_the_root(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n"
+               "  File \"/v/site-packages/torch/x.py\", line 1, in inner\n    x()\n"
+               "torch.OutOfMemoryError: HIP out of memory. Tried\n\n"
+               "The above exception was the direct cause of the following exception:\n\n"
+               "Traceback (most recent call last):\n"
+               "  File \"/home/u/t.py\", line 1, in <module>\n    y()\n"
+               "RuntimeError: wrapped\n");
+    assert_int_equal(log_facts_count(lf, "python-exception"), 1);
+    const struct event *e = event_of_id(lf, "python-exception", 0);
+    assert_capture(e, "type", "torch.OutOfMemoryError");
+    assert_capture(e, "message", "HIP out of memory. Tried");
+    assert_capture(e, "module", "torch");
+    assert_capture(e, "function", "inner");
+    assert_capture(e, "final", "RuntimeError");
+    assert_true(lf->run.died);
+    assert_string_equal(lf->run.exception, "torch.OutOfMemoryError");
+}
+
+static void expected_lookup_is_not_the_root(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n"
+               "KeyError: 'x'\n\n"
+               "During handling of the above exception, another exception occurred:\n\n"
+               "Traceback (most recent call last):\n  File \"b.py\", line 2, in g\n"
+               "RuntimeError: \n        no such backend\n");
+    const struct event *e = event_of_id(lf, "python-exception", 0);
+    assert_int_equal(log_facts_count(lf, "python-exception"), 1);
+    assert_capture(e, "type", "RuntimeError");
+    assert_capture(e, "message", "no such backend");
+}
+
+static void exception_that_training_survives_is_no_death(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n"
+               "ImportError: optional\n"
+               "{'loss': 3.0}\n{'loss': 2.0}\n{'loss': 1.5}\n{'loss': 1.4}\n");
+    assert_false(lf->run.died);
+    assert_capture(event_of_id(lf, "python-exception", 0), "recovered", "yes");
+    assert_int_equal(event_of_id(lf, "python-exception", 0)->pattern->kind, PATTERN_SYMPTOM);
+    assert_null(lf->run.exception);
+}
+
+static void torchrun_table_names_the_rank_that_failed_first(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "[rank1]: RuntimeError: secondary\n[rank3]: ValueError: primary\n"
+               "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+               "============\ntrain.py FAILED\n------------\nFailures:\n[1]:\n"
+               "  time      : 2025-05-05_10:00:01\n  rank      : 1 (local_rank: 1)\n"
+               "  exitcode  : 1 (pid: 5)\n------------\n"
+               "Root Cause (first observed failure):\n[0]:\n  time      : 2025-05-05_10:00:00\n"
+               "  host      : n1\n  rank      : 3 (local_rank: 3)\n  exitcode  : -9 (pid: 4)\n"
+               "  error_file: <N/A>\n  traceback : Signal 9 (SIGKILL) received by PID 4\n");
+    assert_string_equal(lf->run.first_failed_rank, "3");
+    assert_string_equal(lf->run.exception, "ValueError");
+    assert_int_equal(lf->run.killed_signal, 9);
+    assert_true(lf->run.died);
+}
+
+static void run_that_ends_well_is_completed(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "***** Running training *****\n  Total optimization steps = 1,200\n"
+               " 50%|#| 600/1200 [03:24<20:36,  2.40s/it]\n{'loss': 1.0}\n"
+               "100%|#| 1200/1200 [03:24<00:00,  2.40s/it]\n"
+               "{'train_runtime': 1440.0, 'train_loss': 1.31, 'epoch': 3.0}\n"
+               "Saving model checkpoint to out\n");
+    assert_true(lf->run.completed);
+    assert_false(lf->run.died);
+    assert_int_equal(lf->run.steps, 1200);
+    assert_int_equal(lf->run.total_steps, 1200);
+    assert_string_equal(lf->run.phase, "save");
+    assert_false(lf->run.last_line_is_progress);
+    assert_int_equal(series_of(lf, "loss")->stats.count, 1); /* train_loss is no step */
+}
+
+static void abort_after_the_end_is_not_completed(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "{'loss': 1.0}\n{'train_runtime': 1440.0, 'train_loss': 1.31}\n"
+               "Segmentation fault (core dumped)\n");
+    assert_false(lf->run.completed);
+    assert_true(lf->run.died);
+    assert_int_equal(lf->run.killed_signal, 11);
+}
+
+static void log_that_ends_in_a_bar_is_seen(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(arena, " 1%|#| 6/1200 [03:24<20:36,  2.40s/it]\r"
+                                               " 2%|#| 12/1200 [03:24<20:36,  2.40s/it]\r\n");
+    assert_true(lf->run.last_line_is_progress);
+    assert_false(lf->run.completed);
+    assert_int_equal(lf->run.steps, 12);
+    assert_string_equal(lf->run.phase, "train");
+}
+
+static void series_numbers_are_right(void **state)
+{
+    (void)state;
+    struct strbuf b;
+    strbuf_init(&b, arena, 1 << 20);
+    for (int i = 0; i < 40; i++) {
+        strbuf_fmt(&b, "{'loss': %s, 'grad_norm': %d.0}\n",
+                   i == 20   ? "9.0"
+                   : i == 30 ? "nan"
+                             : "2.0",
+                   i < 35);
+    }
+    const struct series_stats *s = &series_of(log_of(arena, b.p), "loss")->stats;
+    assert_int_equal(s->count, 40);
+    assert_int_equal(s->nan_count, 1);
+    assert_int_equal(s->first_nan_index, 30);
+    assert_near(s->before_nan, 2);
+    assert_near(s->spike_ratio, 4.5);
+    assert_true(s->spike_recovered);
+    assert_false(s->flat);
+    assert_false(s->rising);
+    assert_near(s->median, 2);
+    s = &series_of(log_of(arena, b.p), "grad_norm")->stats;
+    assert_int_equal(s->zero_tail, 5);
+    assert_int_equal(s->zero_count, 5);
+}
+
+static void long_series_is_thinned_and_its_numbers_stay_exact(void **state)
+{
+    (void)state;
+    struct strbuf b;
+    strbuf_init(&b, arena, 8 << 20);
+    for (int i = 0; i < 200000; i++) {
+        strbuf_fmt(&b, "loss=%d\n", i);
+    }
+    const struct series *s = series_of(log_of(arena, b.p), "loss");
+    assert_int_equal(s->stats.count, 200000);
+    assert_true(s->count <= 65536);
+    assert_near(s->stats.max, 199999);
+    assert_near(s->values[1] - s->values[0], (double)s->stride);
+    assert_true(s->stats.rising);
+}
+
+static void two_ranks_make_two_series(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "[rank0]: loss: 1.0\n[rank1]: loss: 5.0\n[rank0]: loss: 2.0\n"
+               "[rank1]: loss: nan\n[rank0]: loss: 3.0\n");
+    const struct series *s = series_of(lf, "loss");
+    assert_int_equal(s->rank, 0);
+    assert_int_equal(s->stats.count, 3);
+    assert_int_equal(s->nan_all_ranks, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(metrics_of_many_frameworks_are_read),
+        cmocka_unit_test(numbers_are_read_exactly_enough),
+        cmocka_unit_test(bars_of_training_are_told_from_others),
+        cmocka_unit_test(first_exception_of_a_chain_is_the_root),
+        cmocka_unit_test(expected_lookup_is_not_the_root),
+        cmocka_unit_test(exception_that_training_survives_is_no_death),
+        cmocka_unit_test(torchrun_table_names_the_rank_that_failed_first),
+        cmocka_unit_test(run_that_ends_well_is_completed),
+        cmocka_unit_test(abort_after_the_end_is_not_completed),
+        cmocka_unit_test(log_that_ends_in_a_bar_is_seen),
+        cmocka_unit_test(series_numbers_are_right),
+        cmocka_unit_test(long_series_is_thinned_and_its_numbers_stay_exact),
+        cmocka_unit_test(two_ranks_make_two_series),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
