@@ -21,6 +21,7 @@ struct loaded {
     struct fs_map map;
     dev_t device;
     ino_t inode;
+    bool superseded; /* was missing, and was then loaded by path */
 };
 
 struct loaded_list {
@@ -36,9 +37,8 @@ struct ld {
     bool started;
     struct ld_system system;
     struct loaded_list objects;
-    const struct ld_object **view; /* rebuilt by ld_objects */
-    struct map *by_name;           /* every name asked for, and sonames -> struct loaded */
-    struct map *dirs;              /* directory -> "y" or "n": is it there */
+    struct map *by_name; /* every name asked for, and sonames -> struct loaded */
+    struct map *dirs;    /* directory -> "y" or "n": is it there */
     const char *loader_path;
 };
 
@@ -308,11 +308,20 @@ static void find(struct ld *ld, const char *name, const struct loaded *requester
     s->status = err_set(s->err, ST_ABSENT, "'%s' is in none of the places ld.so looks into", name);
 }
 
+/* A name stays with the first object that was loaded under it. */
 static void remember(struct ld *ld, const char *name, struct loaded *l)
 {
-    if (name != NULL && map_get(ld->by_name, str_of(name)) == NULL) {
+    const struct loaded *before = name != NULL ? map_get(ld->by_name, str_of(name)) : NULL;
+    if (name != NULL && (before == NULL || before->object.state != LD_LOADED)) {
         map_put(ld->by_name, str_of(name), l);
     }
+}
+
+/* ld.so forgets a failed search: the next who asks may have other paths. */
+static struct loaded *known(const struct ld *ld, const char *name)
+{
+    struct loaded *l = map_get(ld->by_name, str_of(name));
+    return l != NULL && l->object.state != LD_MISSING ? l : NULL;
 }
 
 static struct loaded *same_file(struct ld *ld, const struct stat *st)
@@ -333,6 +342,9 @@ static struct loaded *add_object(struct ld *ld, const char *name, const struct l
     struct search s = {.err = &err};
     find(ld, name, loaded_of(requester), &s);
     struct loaded *l = s.status == ST_OK ? same_file(ld, &s.st) : NULL;
+    if (l == NULL && s.status == ST_ABSENT) {
+        l = map_get(ld->by_name, str_of(name)); /* missing once more: said already */
+    }
     if (l != NULL || ld->objects.count >= MAX_OBJECTS) {
         fs_unmap(&s.map);
         if (l != NULL) {
@@ -368,7 +380,7 @@ static void load_needed(struct ld *ld, size_t from)
     for (size_t i = from; i < ld->objects.count; i++) {
         const struct ld_object *o = &ld->objects.items[i]->object;
         for (size_t k = 0; o->state == LD_LOADED && k < o->elf.needed_count; k++) {
-            if (map_get(ld->by_name, str_of(o->elf.needed[k])) == NULL) {
+            if (known(ld, o->elf.needed[k]) == NULL) {
                 (void)add_object(ld, o->elf.needed[k], o);
             }
         }
@@ -436,15 +448,30 @@ static struct loaded *start(struct ld *ld, const char *name)
     return program;
 }
 
+/* What was missing by this object's soname is there now, as for PyTorch, which opens NVIDIA's
+ * libraries by path after its own first attempt failed. */
+static void supersede(struct ld *ld, const struct loaded *l)
+{
+    if (l == NULL || l->object.state != LD_LOADED || l->object.elf.soname == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < ld->objects.count; i++) {
+        struct loaded *m = ld->objects.items[i];
+        m->superseded |= m->object.state == LD_MISSING &&
+                         strcmp(m->object.name, l->object.elf.soname) == 0;
+    }
+}
+
 const struct ld_object *ld_load(struct ld *ld, const char *name, const struct ld_object *requester)
 {
     if (!ld->started) {
         return &start(ld, name)->object;
     }
-    struct loaded *l = map_get(ld->by_name, str_of(name));
+    struct loaded *l = known(ld, name);
     if (l == NULL) {
         size_t from = ld->objects.count;
         l = add_object(ld, name, requester);
+        supersede(ld, l);
         load_needed(ld, from);
     }
     return l != NULL ? &l->object : NULL;
@@ -476,10 +503,13 @@ enum status ld_resolve(struct ld *ld, const char *name, const struct ld_object *
 const struct ld_object *const *ld_objects(const struct ld *ld, size_t *ret_count)
 {
     const struct ld_object **view = arena_array(ld->arena, ld->objects.count, sizeof *view);
+    size_t n = 0;
     for (size_t i = 0; i < ld->objects.count; i++) {
-        view[i] = &ld->objects.items[i]->object;
+        if (!ld->objects.items[i]->superseded) {
+            view[n++] = &ld->objects.items[i]->object;
+        }
     }
-    *ret_count = ld->objects.count;
+    *ret_count = n;
     return view;
 }
 

@@ -61,14 +61,16 @@ enum status ld_resolve(struct ld *ld, const char *name, const struct ld_object *
  * NULL only when the process holds 4096 objects already. */
 const struct ld_object *ld_load(struct ld *ld, const char *name, const struct ld_object *requester);
 
-/* All objects so far in the order of symbol lookup; missing ones where they would be. */
+/* All objects so far in the order of symbol lookup; missing ones where they would be, once each,
+ * unless a later ld_load() by path brought a library of that soname. */
 const struct ld_object *const *ld_objects(const struct ld *ld, size_t *ret_count);
 
 /* True when `object` is needed by `root`, directly or through others, or is `root`. */
 bool ld_is_needed_by(const struct ld *ld, const struct ld_object *object,
                      const struct ld_object *root);
 
-/* The object that `name` in a DT_NEEDED stands for, or NULL when nobody asked for it. */
+/* The object that `name` in a DT_NEEDED stands for: loaded when anybody found it. NULL when nobody
+ * asked for it. */
 const struct ld_object *ld_find(const struct ld *ld, const char *name);
 
 /* ld_new and ld_load in one: the libraries of one program or library, itself first. Release with

@@ -65,6 +65,12 @@ ln -sf ../bin/main three/main
 compare "\$ORIGIN of a program behind a link" "" "$dir/three/main"
 link_main $runpath '-Wl,-rpath,${ORIGIN}/../two:$ORIGINAL'
 compare "\${ORIGIN} in braces; \$ORIGINAL is another word" "" "$dir/bin/main"
+# Two ask for leaf, the first without a path to it: ldd prints it missing and found.
+echo 'const char *leaf(void); const char *other(void) { return leaf(); }' >other.c
+link_middle
+"$cc" -shared -fPIC other.c -o two/libother.so -Wl,-soname,libother.so -Lone -lleaf $runpath "-Wl,-rpath,$dir/one"
+"$cc" main.c -o bin/main -Wl,--no-as-needed -Ltwo -lmiddle -lother -Wl,--allow-shlib-undefined $runpath "-Wl,-rpath,$dir/two"
+compare "a failed search is forgotten" "" "$dir/bin/main"
 mkdir -p lib/x86_64-linux-gnu lib64
 for d in lib lib/x86_64-linux-gnu lib64; do
     echo "const char *leaf(void) { return \"$d\"; }" | "$cc" -shared -fPIC -x c - -o "$d/libleaf.so" -Wl,-soname,libleaf.so

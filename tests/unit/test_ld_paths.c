@@ -174,6 +174,46 @@ static void loaded_libraries_serve_later_ones(void **state)
     ld_free(ld);
 }
 
+/* PyTorch's second attempt: what its own search missed is opened by path. */
+static void missing_library_loaded_by_path_is_missing_no_more(void **state)
+{
+    (void)state;
+    put("/alone/libapp.so", library);
+    put("/wheel/libsample_library.so.3", library);
+    struct str needs = {.p = arena_copy(arena, library.p, library.n), .n = library.n};
+    /* The same file, made to need the soname that it has itself. */
+    char *at = memmem(needs.p, needs.n, "libm.so.6", 10);
+    assert_non_null(at);
+    memcpy(at, "libq.so.6", 9);
+    put("/alone/libq_user.so", needs);
+    struct ld *ld = ld_new(&fs, arena, (struct ld_options){0});
+    (void)ld_load(ld, "/alone/libq_user.so", NULL);
+    assert_int_equal(object_named(ld, "libq.so.6")->state, LD_MISSING);
+    size_t before;
+    (void)ld_objects(ld, &before);
+    (void)ld_load(ld, "/alone/libapp.so", NULL);
+    size_t count;
+    const struct ld_object *const *objects = ld_objects(ld, &count);
+    size_t missing = 0;
+    for (size_t i = 0; i < count; i++) {
+        missing += strcmp(objects[i]->name, "libq.so.6") == 0;
+    }
+    assert_int_equal(missing, 1);
+    /* A library of that soname arrives. */
+    char *soname = memmem(needs.p, needs.n, "libsample_library.so.3", 23);
+    assert_non_null(soname);
+    memcpy(soname, "libq.so.6", 10);
+    memcpy(at, "libm.so.6", 9);
+    put("/wheel/anything.so", needs);
+    assert_int_equal(ld_load(ld, "/wheel/anything.so", NULL)->state, LD_LOADED);
+    assert_int_equal(object_named(ld, "libq.so.6")->state, LD_LOADED);
+    objects = ld_objects(ld, &count);
+    for (size_t i = 0; i < count; i++) {
+        assert_false(objects[i]->state == LD_MISSING && strcmp(objects[i]->name, "libq.so.6") == 0);
+    }
+    ld_free(ld);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +222,7 @@ int main(void)
         cmocka_unit_test(missing_and_broken_are_told_apart),
         cmocka_unit_test(preloads_come_before_needed_libraries),
         cmocka_unit_test(loaded_libraries_serve_later_ones),
+        cmocka_unit_test(missing_library_loaded_by_path_is_missing_no_more),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
