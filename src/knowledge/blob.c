@@ -104,6 +104,16 @@ static void code_text(struct codec *c, const char **text)
     *text = offset != 0 ? c->pool_in.p + offset : NULL;
 }
 
+/* A text that a sound block never leaves out. */
+static void code_need(struct codec *c, const char **text)
+{
+    code_text(c, text);
+    if (*text == NULL) {
+        c->broken = c->broken || !c->writing;
+        *text = c->writing ? NULL : "";
+    }
+}
+
 /* Number of rows of a table; reading also makes room for them. */
 static void *code_rows(struct codec *c, void *rows, size_t *count, size_t size)
 {
@@ -124,14 +134,68 @@ static void code_texts(struct codec *c, struct text_list *list)
 {
     list->items = code_rows(c, list->items, &list->count, sizeof *list->items);
     for (size_t i = 0; i < list->count; i++) {
-        code_text(c, &list->items[i]);
+        code_need(c, &list->items[i]);
     }
 }
 
-static bool node_is_sound(const struct expr_node *n, uint32_t index, uint32_t count)
+/* How many children and texts an operator has; -1: any number of children. */
+static void shape_of(uint32_t op, int *ret_children, int *ret_texts)
 {
-    /* Children stand before their parent and siblings are taken in turn, so there is no cycle. */
-    return n->op < OP_OP_COUNT && n->first < index && n->next < count;
+    static const struct {
+        signed char children;
+        signed char texts;
+    } shapes[OP_OP_COUNT] = {
+        [OP_STRING] = {0, 1}, [OP_LIST] = {-1, 0},       [OP_FACT] = {0, 1},
+        [OP_RUN] = {0, 1},    [OP_SERIES] = {0, 2},      [OP_EVENT] = {0, 1},
+        [OP_FIRST] = {0, 2},  [OP_EVENT_COUNT] = {0, 1}, [OP_LAST] = {0, 2},
+        [OP_MAX] = {0, 2},    [OP_MIN] = {0, 2},         [OP_BEFORE] = {0, 2},
+        [OP_KNOWN] = {1, 0},  [OP_ABSENT] = {1, 0},      [OP_DENIED] = {1, 0},
+        [OP_NOT] = {1, 0},    [OP_AND] = {2, 0},         [OP_OR] = {2, 0},
+        [OP_EQ] = {2, 0},     [OP_NE] = {2, 0},          [OP_LT] = {2, 0},
+        [OP_LE] = {2, 0},     [OP_GT] = {2, 0},          [OP_GE] = {2, 0},
+        [OP_IN] = {2, 0},     [OP_MATCHES] = {2, 0},     [OP_ADD] = {2, 0},
+        [OP_SUB] = {2, 0},    [OP_MUL] = {2, 0},         [OP_DIV] = {2, 0},
+        [OP_NEG] = {1, 0},    [OP_ANY] = {1, 0},         [OP_ALL] = {1, 0},
+        [OP_COUNT] = {1, 0},  [OP_COVERS] = {2, 0},      [OP_SAME_FAMILY] = {2, 0},
+        [OP_LEN] = {1, 0},    [OP_MAJOR] = {1, 0},       [OP_MINOR] = {1, 0},
+    };
+
+    *ret_children = shapes[op].children;
+    *ret_texts = shapes[op].texts;
+}
+
+/* Children stand before their parent and siblings in order, so that no walk can run in a circle. */
+static bool node_is_sound(const struct expr_node *nodes, uint32_t index)
+{
+    const struct expr_node *n = &nodes[index];
+    if (n->op >= OP_OP_COUNT) {
+        return false;
+    }
+    int children;
+    int texts;
+    shape_of(n->op, &children, &texts);
+    int count = 0;
+    uint32_t last = 0;
+    for (uint32_t c = n->first; c != 0; c = nodes[c].next) {
+        if (c <= last || c >= index) {
+            return false;
+        }
+        last = c;
+        count++;
+    }
+    bool regex = n->op != OP_MATCHES || (last != 0 && nodes[last].op == OP_STRING);
+    return (children < 0 || count == children) && (texts < 1 || n->text != NULL) &&
+           (texts < 2 || n->text2 != NULL) && regex;
+}
+
+static bool nodes_are_sound(const struct expr_node *nodes, size_t count, uint32_t root)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (!node_is_sound(nodes, i)) {
+            return false;
+        }
+    }
+    return root != 0 && root < count && count <= EXPR_MAX_NODES;
 }
 
 static void code_node(struct codec *c, struct expr_node *n)
@@ -161,16 +225,18 @@ static void code_expr(struct codec *c, const struct expr **ret_expr)
         struct expr_node node = c->writing ? nodes[i] : (struct expr_node){0};
         code_node(c, &node);
         if (!c->writing) {
-            c->broken = c->broken || !node_is_sound(&node, (uint32_t)i + 1, (uint32_t)count);
             nodes[i] = node;
         }
     }
     code_u32(c, &e.root);
-    code_text(c, &e.source);
+    code_need(c, &e.source);
     if (c->writing) {
         return;
     }
-    c->broken = c->broken || e.root >= count || count == 0;
+    if (c->broken || !nodes_are_sound(nodes, count, e.root)) {
+        c->broken = true;
+        return;
+    }
     struct expr *made = arena_alloc(c->arena, sizeof *made);
     *made = (struct expr){
         .nodes = nodes, .count = (uint32_t)count, .root = e.root, .source = e.source};
@@ -194,12 +260,12 @@ static void code_pattern(struct codec *c, struct pattern *p)
 {
     uint32_t kind = p->kind;
     uint32_t logs = p->logs;
-    code_text(c, &p->id);
-    code_text(c, &p->regex);
+    code_need(c, &p->id);
+    code_need(c, &p->regex);
     code_text(c, &p->capture);
     code_u32(c, &kind);
     code_u32(c, &logs);
-    code_text(c, &p->where);
+    code_need(c, &p->where);
     c->broken = c->broken || kind >= PATTERN_KIND_COUNT;
     p->kind = (enum pattern_kind)kind;
     p->logs = logs;
@@ -207,9 +273,9 @@ static void code_pattern(struct codec *c, struct pattern *p)
 
 static void code_cause(struct codec *c, struct cause *x)
 {
-    code_text(c, &x->class_slug);
-    code_text(c, &x->layer);
-    code_text(c, &x->title);
+    code_need(c, &x->class_slug);
+    code_need(c, &x->layer);
+    code_need(c, &x->title);
     code_text(c, &x->claim);
     code_clauses(c, &x->because);
     code_clauses(c, &x->against);
@@ -224,13 +290,14 @@ static void code_cause(struct codec *c, struct cause *x)
 static void code_rule(struct codec *c, struct rule *r)
 {
     uint32_t severity = r->severity;
-    code_text(c, &r->id);
-    code_text(c, &r->stage);
+    code_need(c, &r->id);
+    code_need(c, &r->stage);
     code_u32(c, &severity);
     code_text(c, &r->each);
     code_expr(c, &r->when);
+    c->broken = c->broken || r->when == NULL;
     code_texts(c, &r->needs);
-    code_text(c, &r->title);
+    code_need(c, &r->title);
     code_text(c, &r->claim);
     code_texts(c, &r->evidence);
     code_texts(c, &r->remedy);
@@ -244,10 +311,10 @@ static void code_rule(struct codec *c, struct rule *r)
 static void code_switch(struct codec *c, struct known_switch *s)
 {
     uint32_t effect = s->effect;
-    code_text(c, &s->name);
+    code_need(c, &s->name);
     code_texts(c, &s->read_by);
     code_u32(c, &effect);
-    code_text(c, &s->says);
+    code_need(c, &s->says);
     code_text(c, &s->instead);
     code_text(c, &s->since);
     code_text(c, &s->until);
@@ -258,26 +325,26 @@ static void code_switch(struct codec *c, struct known_switch *s)
 
 static void code_fact_key(struct codec *c, struct fact_key *f)
 {
-    code_text(c, &f->pattern);
-    code_text(c, &f->type);
-    code_text(c, &f->unit);
-    code_text(c, &f->where);
-    code_text(c, &f->meaning);
+    code_need(c, &f->pattern);
+    code_need(c, &f->type);
+    code_need(c, &f->unit);
+    code_need(c, &f->where);
+    code_need(c, &f->meaning);
 }
 
 static void code_taxon(struct codec *c, struct taxon *t)
 {
-    code_text(c, &t->slug);
-    code_text(c, &t->layer);
-    code_text(c, &t->definition);
-    code_text(c, &t->mistaken_for);
-    code_text(c, &t->standard_fix);
+    code_need(c, &t->slug);
+    code_need(c, &t->layer);
+    code_need(c, &t->definition);
+    code_need(c, &t->mistaken_for);
+    code_need(c, &t->standard_fix);
 }
 
 static void code_translation(struct codec *c, struct translation *t)
 {
-    code_text(c, &t->language);
-    code_text(c, &t->key);
+    code_need(c, &t->language);
+    code_need(c, &t->key);
     code_texts(c, &t->texts);
 }
 
