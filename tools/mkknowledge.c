@@ -12,6 +12,7 @@
 
 #include "base/fs.h"
 
+#include "diagnosis/scan.h"
 #include "knowledge/blob.h"
 
 static void exhausted(const char *what)
@@ -80,6 +81,16 @@ static int write_outputs(struct arena *a, const struct knowledge *k, const char 
            write_file(out[1], strbuf_str(&assembly)) | write_file(out[2], strbuf_str(&depends));
 }
 
+/* The scanner's databases, so that a start does not compile hundreds of expressions. */
+static enum status compile_patterns(struct arena *a, struct knowledge *k, struct err *err)
+{
+    for (int i = 0; i < SCAN_PLATFORM_COUNT; i++) {
+        TRY(scan_compile(a, k->patterns, k->patterns_count, (enum scan_platform)i,
+                         &k->scanner_db[i].bytes, &k->scanner_db[i].size, err));
+    }
+    return ST_OK;
+}
+
 int main(int argc, char **argv)
 {
     bool check = argc == 3 && strcmp(argv[1], "--check") == 0;
@@ -101,7 +112,11 @@ int main(int argc, char **argv)
     if (problems.count != 0) {
         return 1;
     }
-    int status = check ? 0 : write_outputs(a, k, dir, argv + 2);
+    struct knowledge whole = *k;
+    if (!check && compile_patterns(a, &whole, &err) != ST_OK) {
+        return fail(err.text);
+    }
+    int status = check ? 0 : write_outputs(a, &whole, dir, argv + 2);
     arena_free(a);
     return status;
 }
