@@ -83,13 +83,17 @@ static void read_hwmon(struct collect *c, int index)
 {
     static const char *const fields[] = {"power_w", "power_cap_w", "temp_c"};
     const char *folder = gpu_sysfs(c, index, "hwmon");
-    const char *const *names;
-    size_t count;
+    const char *const *names = NULL;
+    size_t count = 0;
     struct err err = {0};
-    if (fs_list(c->fs, c->scratch, folder, &names, &count, &err) != ST_OK || count == 0) {
-        gpu_set_states(c, index, fields, ARRAY_LEN(fields),
-                       err.status == ST_DENIED ? FACT_DENIED : FACT_ABSENT, folder,
-                       "no hwmon folder");
+    if (fs_list(c->fs, c->scratch, folder, &names, &count, &err) != ST_OK) {
+        for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+            facts_set_error(c->facts, gpu_key(c, index, fields[i]), folder, &err);
+        }
+        return;
+    }
+    if (count == 0) {
+        gpu_set_states(c, index, fields, ARRAY_LEN(fields), FACT_ABSENT, folder, "no sensors");
         return;
     }
     const char *at = arena_fmt(c->scratch, "%s/%s", folder, names[0]);

@@ -276,6 +276,9 @@ static bool collect_processes(struct collect *c, const char *const **ret_names, 
     bool compare = sees_host_pids(c);
     VEC_OF(const char *) alive = {0};
     for (size_t i = 0; i < count; i++) {
+        if (names[i][0] < '0' || names[i][0] > '9') {
+            continue;
+        }
         if (!compare ||
             fs_exists(c->fs, c->scratch, arena_fmt(c->scratch, "/proc/%s/stat", names[i]))) {
             *VEC_PUSH(c->scratch, &alive) = names[i];
@@ -344,12 +347,50 @@ static void collect_agents(struct collect *c, const struct kfd *kfd)
                   KFD_NODES " and HSA_OVERRIDE_GFX_VERSION");
 }
 
+/* What the topology would have told. Only NVML knows the same of NVIDIA's GPUs. */
 static void no_topology(struct collect *c, const struct err *err)
 {
-    static const char *const keys[] = {"kfd.gpu_nodes",   "p2p.links",    "p2p.peer_access",
-                                       "p2p.xgmi_all_up", "pcie.atomics", "hsa.gpu_agents"};
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        facts_set_error(c->facts, keys[i], KFD_NODES, err);
+    static const char *const of_amd[] = {"pcie.atomics", "hsa.gpu_agents"};
+    static const char *const of_peers[] = {"p2p.links", "p2p.peer_access", "p2p.xgmi_all_up"};
+    bool amd = false;
+    for (int g = 0; g < gpus_count(c); g++) {
+        amd = amd || gpu_is_amd(c, g);
+    }
+    facts_set_error(c->facts, "kfd.gpu_nodes", KFD_NODES, err);
+    if (!amd && err->status == ST_ABSENT) {
+        read_set_states(c, of_amd, ARRAY_LEN(of_amd), FACT_NOT_APPLICABLE, KFD_NODES, "no AMD GPU");
+        bool peers = gpus_count(c) > 1;
+        read_set_states(
+            c, of_peers, ARRAY_LEN(of_peers), peers ? FACT_UNREADABLE : FACT_NOT_APPLICABLE,
+            peers ? "NVML" : KFD_NODES,
+            peers ? "only NVML tells, and it is not loaded to read facts: nvidia-smi topo -p2p r"
+                  : "fewer than two GPUs");
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(of_amd); i++) {
+        facts_set_error(c->facts, of_amd[i], KFD_NODES, err);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(of_peers); i++) {
+        facts_set_error(c->facts, of_peers[i], KFD_NODES, err);
+    }
+}
+
+/* Who is on a GPU when KFD's list of processes does not say. */
+static void fill_proc_count(struct collect *c, int gpu)
+{
+    const char *key = gpu_key(c, gpu, "proc_count");
+    const struct fact *procs = facts_get(c->facts, "kfd.procs");
+    if (facts_get(c->facts, key) != NULL) {
+        return;
+    }
+    if (!gpu_is_amd(c, gpu)) {
+        facts_set_state(c->facts, key, FACT_UNREADABLE, "NVML",
+                        "only NVML tells, and it is not loaded to read facts: nvidia-smi");
+    } else if (procs->state != FACT_KNOWN) {
+        facts_set_state(c->facts, key, procs->state, procs->source, procs->reason);
+    } else {
+        facts_set_state(c->facts, key, FACT_ABSENT, KFD_PROC,
+                        "no node of the topology stands for this GPU");
     }
 }
 
@@ -371,14 +412,7 @@ static void fill_missing(struct collect *c, const struct err *err)
                                 "no node of the topology stands for this GPU");
             }
         }
-        if (facts_get(c->facts, gpu_key(c, g, "proc_count")) == NULL) {
-            facts_set_state(c->facts, gpu_key(c, g, "proc_count"),
-                            gpu_is_amd(c, g) ? FACT_ABSENT : FACT_UNREADABLE,
-                            gpu_is_amd(c, g) ? KFD_PROC : "NVML",
-                            gpu_is_amd(c, g)
-                                ? "KFD does not list this GPU's processes"
-                                : "only NVML tells, and it is not loaded to read facts");
-        }
+        fill_proc_count(c, g);
     }
 }
 
