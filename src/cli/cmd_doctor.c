@@ -40,7 +40,7 @@ static void fact_line(struct strbuf *out, const struct cli *cli, const struct fa
     strbuf_fmt(out, "  %s[%s]%s\n", dim, f->source, plain);
 }
 
-static int print_facts(const struct cli *cli, const struct facts *facts)
+static int print_facts(const struct cli *cli, const struct knowledge *k, const struct facts *facts)
 {
     size_t count;
     const struct fact *const *all = facts_sorted(facts, cli->arena, &count);
@@ -66,7 +66,7 @@ static int print_facts(const struct cli *cli, const struct facts *facts)
     }
     if (cli_flag(cli, "json") || strcmp(cli_value(cli, "format", "text"), "json") == 0) {
         strbuf_clear(&out);
-        facts_write_json(chosen, cli->arena, &out);
+        facts_write_json(chosen, cli->arena, session_unit_of_key, (void *)k, &out);
     }
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
@@ -107,7 +107,7 @@ static int run_doctor(struct cli *cli)
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     if (cli_flag(cli, "facts")) {
-        return print_facts(cli, facts);
+        return print_facts(cli, k, facts);
     }
     struct finding_list findings = {0};
     struct report report = {.command = "doctor", .schema_version = 1};

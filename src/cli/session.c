@@ -150,6 +150,12 @@ static const char *type_of_key(void *ctx, const char *key)
     return row != NULL ? row->type : NULL;
 }
 
+const char *session_unit_of_key(void *knowledge, const char *key)
+{
+    const struct fact_key *row = knowledge_fact_key(knowledge, key);
+    return row != NULL ? row->unit : NULL;
+}
+
 enum status session_facts_file(const struct cli *cli, const struct knowledge *k, const char *path,
                                struct facts **ret_facts, struct err *err)
 {

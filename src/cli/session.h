@@ -18,6 +18,9 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
 enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
                             const char *python, struct facts **ret_facts, struct err *err) MUST_USE;
 
+/* Unit of a fact, for facts_write_json(); `knowledge` is a struct knowledge. */
+const char *session_unit_of_key(void *knowledge, const char *key);
+
 /* Facts from a file that `doctor --facts --json` wrote, or a flat {key: value}. */
 enum status session_facts_file(const struct cli *cli, const struct knowledge *k, const char *path,
                                struct facts **ret_facts, struct err *err) MUST_USE;

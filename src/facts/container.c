@@ -45,6 +45,13 @@ static const char *runtime_of(struct collect *c, const char **ret_source)
             return str_has(text, "libpod") ? "podman" : "other";
         }
     }
+    static const char *const marks[] = {"/.singularity.d", "/run/systemd/container"};
+    for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+        if (fs_exists(c->fs, c->scratch, marks[i])) { /* Apptainer; nspawn and LXC */
+            *ret_source = marks[i];
+            return "other";
+        }
+    }
     const char *named = collect_env(c, "container");
     if (named != NULL && named[0] != '\0') {
         *ret_source = "environment variable container";

@@ -7,7 +7,8 @@
 #include "base/json_out.h"
 #include "base/tree.h"
 
-void facts_write_json(const struct facts *f, struct arena *scratch, struct strbuf *out)
+void facts_write_json(const struct facts *f, struct arena *scratch, facts_unit_of unit_of,
+                      void *ctx, struct strbuf *out)
 {
     struct json_out j;
     json_init(&j, out);
@@ -24,6 +25,8 @@ void facts_write_json(const struct facts *f, struct arena *scratch, struct strbu
         json_field(&j, "state", fact_state_name(all[i]->state));
         json_key(&j, "value");
         json_value(&j, &all[i]->value);
+        const char *unit = unit_of != NULL ? unit_of(ctx, all[i]->key) : NULL;
+        json_field(&j, "unit", unit != NULL && unit[0] != '\0' ? unit : NULL);
         json_field(&j, "source", all[i]->source);
         json_field(&j, "reason", all[i]->reason);
         json_object_end(&j);

@@ -11,10 +11,14 @@
 
 #include "facts/facts.h"
 
-void facts_write_json(const struct facts *f, struct arena *scratch, struct strbuf *out);
-
-/* Type that a key must have ("string", "version", "int", "bool", "list"), or NULL for any. */
+/* Something a caller knows of a key. Its type: "string", "version", "int", "bool", "list", or NULL
+ * for any; its unit: "bytes", "MHz", or NULL or "" for none. */
 typedef const char *(*facts_type_of)(void *ctx, const char *key);
+typedef const char *(*facts_unit_of)(void *ctx, const char *key);
+
+/* unit_of may be NULL: no units are written. */
+void facts_write_json(const struct facts *f, struct arena *scratch, facts_unit_of unit_of,
+                      void *ctx, struct strbuf *out);
 
 /*
  * Adds the facts of a JSON text. `name` is used in messages and as the source of facts that carry

@@ -218,25 +218,38 @@ static void version_of_library(struct collect *c, const char *key, const char *f
     facts_set_error(c->facts, key, file, &err);
 }
 
+/* Clang takes the newest GCC installation of the host's own triple. */
+static const char *newest_gcc(struct collect *c, const char **ret_folder)
+{
+    static const char *const folders[] = {
+        "/usr/lib/gcc/x86_64-linux-gnu", "/usr/lib/gcc/x86_64-redhat-linux",
+        "/usr/lib64/gcc/x86_64-suse-linux", "/usr/lib/gcc/x86_64-pc-linux-gnu"};
+    *ret_folder = folders[0];
+    for (size_t f = 0; f < ARRAY_LEN(folders); f++) {
+        const char *const *names;
+        size_t count;
+        const char *newest = NULL;
+        if (fs_list(c->fs, c->scratch, folders[f], &names, &count, NULL) != ST_OK) {
+            continue;
+        }
+        for (size_t i = 0; i < count; i++) {
+            if (version_valid(str_of(names[i])) &&
+                (newest == NULL || version_cmp(str_of(names[i]), str_of(newest)) > 0)) {
+                newest = names[i];
+            }
+        }
+        if (newest != NULL) {
+            *ret_folder = folders[f];
+            return newest;
+        }
+    }
+    return NULL;
+}
+
 static void collect_toolchain(struct collect *c)
 {
-    const char *folder = "/usr/lib/gcc/x86_64-linux-gnu";
-    const char *const *names;
-    size_t count;
-    struct err err = {0};
-    const char *newest = NULL;
-    if (fs_list(c->fs, c->scratch, folder, &names, &count, &err) != ST_OK) {
-        folder = "/usr/lib/gcc/x86_64-redhat-linux";
-        if (fs_list(c->fs, c->scratch, folder, &names, &count, NULL) != ST_OK) {
-            count = 0;
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (version_valid(str_of(names[i])) &&
-            (newest == NULL || version_cmp(str_of(names[i]), str_of(newest)) > 0)) {
-            newest = names[i];
-        }
-    }
+    const char *folder;
+    const char *newest = newest_gcc(c, &folder);
     if (newest == NULL) {
         facts_set_state(c->facts, "gcc.version", FACT_ABSENT, folder, "no GCC installation found");
         facts_set_state(c->facts, "toolchain.libstdcxx_headers", FACT_ABSENT, "/usr/include/c++",

@@ -15,14 +15,13 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "facts/launchers.h"
 #include "facts/ports.h"
 #include "facts/read.h"
 #include "facts/users.h"
 
 enum {
-    MAX_PROC_TEXT = 1 << 20,
-    MAX_GROUPS = 1024,
-    MAX_PROCESSES = 65536
+    MAX_GROUPS = 1024
 };
 
 static void live_identity(struct collect *c)
@@ -91,55 +90,6 @@ static void collect_userns(struct collect *c)
     facts_bool(c->facts, "proc.userns", inside, path);
 }
 
-static bool is_launcher(struct str cmdline)
-{
-    static const char *const names[] = {
-        "torchrun",           "torch.distributed.run", "torch/distributed/run.py",
-        "deepspeed.launcher", "accelerate-launch",     "accelerate.commands.launch",
-        "llamafactory-cli"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        if (str_has(cmdline, names[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void collect_neighbours(struct collect *c)
-{
-    const char *const *names;
-    size_t count;
-    struct err err = {0};
-    if (fs_list(c->fs, c->scratch, "/proc", &names, &count, &err) != ST_OK) {
-        facts_set_error(c->facts, "proc.zombies_present", "/proc", &err);
-        facts_set_error(c->facts, "proc.launchers", "/proc", &err);
-        return;
-    }
-    bool zombies = false;
-    int64_t launchers = 0;
-    for (size_t i = 0; i < count && i < MAX_PROCESSES; i++) {
-        if (names[i][0] < '0' || names[i][0] > '9') {
-            continue;
-        }
-        struct arena_mark mark = arena_mark(c->scratch);
-        struct str text;
-        const char *stat = arena_fmt(c->scratch, "/proc/%s/stat", names[i]);
-        if (fs_read(c->fs, c->scratch, stat, MAX_PROC_TEXT, &text, NULL) == ST_OK) {
-            /* "pid (comm) S ...": comm may hold anything, so look after the last bracket. */
-            const char *close = memrchr(text.p, ')', text.n);
-            zombies = zombies ||
-                      (close != NULL && (size_t)(close - text.p) + 2 < text.n && close[2] == 'Z');
-        }
-        const char *cmd = arena_fmt(c->scratch, "/proc/%s/cmdline", names[i]);
-        if (fs_read(c->fs, c->scratch, cmd, MAX_PROC_TEXT, &text, NULL) == ST_OK) {
-            launchers += is_launcher(text);
-        }
-        arena_rewind(c->scratch, mark);
-    }
-    facts_bool(c->facts, "proc.zombies_present", zombies, "/proc/*/stat");
-    facts_int(c->facts, "proc.launchers", launchers, "/proc/*/cmdline");
-}
-
 static void collect_cwd(struct collect *c)
 {
     const char *target;
@@ -160,7 +110,7 @@ void collect_process(struct collect *c)
     }
     collect_userns(c);
     collect_cwd(c);
-    collect_neighbours(c);
+    launchers_facts(c);
     ports_facts(c);
     static const char *const need_a_job[] = {"proc.native_stack", "proc.python_stack",
                                              "proc.worker_cpu_percent"};

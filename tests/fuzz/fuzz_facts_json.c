@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     struct strbuf out;
     strbuf_init(&out, a, (size_t)64 << 20);
-    facts_write_json(read, a, &out);
+    facts_write_json(read, a, type_of, NULL, &out);
     struct facts *again = facts_new(a);
     if (facts_read_json(again, strbuf_str(&out), "written", NULL, NULL, &err) != ST_OK) {
         abort();

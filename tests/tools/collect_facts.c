@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     struct strbuf out;
     strbuf_init(&out, a, (size_t)64 << 20);
     collect_all(&c);
-    facts_write_json(c.facts, scratch, &out);
+    facts_write_json(c.facts, scratch, NULL, NULL, &out);
     fwrite(out.p, 1, out.n, stdout);
     arena_free(scratch);
     arena_free(a);

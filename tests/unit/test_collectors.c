@@ -222,6 +222,36 @@ static void listeners_are_found_by_their_socket(void **state)
     expect_state("net.port.12345.owner", FACT_DENIED);
 }
 
+static void process(const char *pid, const char *stat, const char *cmdline, size_t n)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    temp_write(path, stat);
+    snprintf(path, sizeof path, "/proc/%s/cmdline", pid);
+    temp_write_bytes(path, cmdline, n);
+}
+
+/* One run counted twice, since its launcher starts another; an editor counted as a run. */
+static void launchers_are_counted_once_a_run(void **state)
+{
+    (void)state;
+#define PROCESS(pid, stat, cmdline) process(pid, stat, cmdline, sizeof cmdline)
+    PROCESS("10", "10 (llamafactory-cl) S 1 10\n",
+            "/v/bin/python3\0/v/bin/llamafactory-cli\0train");
+    PROCESS("11", "11 (torchrun) S 10 10\n", "/v/bin/python3\0/v/bin/torchrun\0x.py");
+    PROCESS("12", "12 (python3) S 11 10\n", "/v/bin/python3\0-u\0x.py");
+    PROCESS("20", "20 (a) b) Z 1 20\n", "");
+    PROCESS("30", "30 (vim) S 1 30\n", "vim\0torchrun\0notes.txt");
+    PROCESS("31", "31 (bash) S 1 31\n", "bash\0-c\0tail -f torchrun.log");
+    PROCESS("40", "40 (accelerate) S 1 40\n", "/v/bin/python\0/v/bin/accelerate\0launch\0x.py");
+    PROCESS("41", "41 (accelerate) S 1 41\n", "/v/bin/python\0/v/bin/accelerate\0env");
+    PROCESS("50", "50 (python) S 1 50\n", "python\0-m\0torch.distributed.run\0x.py");
+    PROCESS("60", "60 (broken", "python");
+    collect(NULL);
+    assert_int_equal(facts_get_int(facts, "proc.launchers", -1), 3);
+    assert_true(facts_get_bool(facts, "proc.zombies_present", false));
+}
+
 /* Values of secrets end up in a report that is pasted into a public issue. */
 static void secrets_of_the_environment_are_hidden(void **state)
 {
@@ -259,6 +289,7 @@ int main(void)
         CASE(unreadable_nodes_are_not_zero_gpus),
         CASE(overrides_of_one_node_go_before_that_of_all),
         CASE(listeners_are_found_by_their_socket),
+        CASE(launchers_are_counted_once_a_run),
         CASE(secrets_of_the_environment_are_hidden),
         CASE(dkms_is_judged_for_the_running_kernel),
     };
