@@ -2,6 +2,7 @@
 /* The cause model. Start at diagnose(). */
 #include "diagnosis/causes.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -278,14 +279,45 @@ static struct finding line_finding(struct judging *j, const struct event_refs *r
     return f;
 }
 
+static const char *line_key(struct judging *j, const struct event *e)
+{
+    return arena_fmt(j->arena, "%s:%" PRIu64, e->source, e->line);
+}
+
+/* The lines that claimed events stand on. One line is often several events: a pattern's, and the
+ * exception of a traceback; when a cause has taken one, the others need no explanation. */
+static struct map *claimed_lines(struct judging *j)
+{
+    struct map *lines = map_new(j->arena);
+    for (size_t i = 0; i < map_count(j->claimed); i++) {
+        const struct event_refs *refs = scope_events(&j->scope, map_key(j->claimed, i));
+        for (size_t k = 0; refs != NULL && k < refs->count; k++) {
+            map_put(lines, str_of(line_key(j, refs->items[k])), j);
+        }
+    }
+    return lines;
+}
+
+static bool stands_on(struct judging *j, const struct map *lines, const struct event_refs *refs)
+{
+    for (size_t i = 0; i < refs->count; i++) {
+        if (map_get(lines, str_of(line_key(j, refs->items[i]))) == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Consequence lines go to `secondary` when there is a cause; faults nobody claims to `unknown`. */
 static void list_lines(struct judging *j)
 {
     struct map *by_pattern = j->scope.events_by_pattern;
+    const struct map *lines = claimed_lines(j);
     for (size_t i = 0; i < map_count(by_pattern); i++) {
         const struct event_refs *refs = map_value(by_pattern, i);
         enum pattern_kind kind = refs->items[0]->pattern->kind;
-        bool claimed = map_get(j->claimed, str_of(refs->items[0]->pattern->id)) != NULL;
+        bool claimed = map_get(j->claimed, str_of(refs->items[0]->pattern->id)) != NULL ||
+                       stands_on(j, lines, refs);
         if (kind == PATTERN_CONSEQUENCE && j->out->causes.count != 0) {
             if (j->out->secondary.count < MAX_SECONDARY) {
                 *VEC_PUSH(j->arena, &j->out->secondary) = line_finding(j, refs, SEVERITY_NOTE);
