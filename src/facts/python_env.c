@@ -154,7 +154,9 @@ static void read_venv(const struct collect *c, struct arena *a, struct python_en
 enum status python_env_at(const struct collect *c, struct arena *a, const char *folder,
                           const char *how, struct python_env *ret_env, struct err *err)
 {
-    if (!fs_is_dir(c->fs, a, folder)) {
+    struct stat st;
+    TRY(fs_stat(c->fs, a, folder, &st, err));
+    if (!S_ISDIR(st.st_mode)) {
         return err_set(err, ST_ABSENT, "'%s' is not a folder", folder);
     }
     struct python_env env = {.prefix = folder, .base_prefix = folder, .how = how, .source = folder};
@@ -171,6 +173,9 @@ enum status python_env_at(const struct collect *c, struct arena *a, const char *
     const char *version = NULL;
     const char *lib = lib_folder(c, a, folder, env.version, &version);
     if (lib == NULL) {
+        const char *const *names; /* a folder that may not be listed is another answer */
+        size_t count;
+        TRY(fs_list(c->fs, a, folder, &names, &count, err));
         return err_set(err, ST_ABSENT,
                        "'%s' holds no lib/pythonX.Y: it is not a Python environment", folder);
     }

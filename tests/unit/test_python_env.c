@@ -113,6 +113,22 @@ static void the_environment_is_chosen_in_order(void **state)
     assert_string_equal(facts_get_string(c.facts, "python.prefix", ""), "/w");
 }
 
+static void a_forbidden_environment_is_not_an_absent_one(void **state)
+{
+    (void)state;
+    if (geteuid() == 0) {
+        skip(); /* root may read everything */
+    }
+    make_venv("/forbidden");
+    char host[128];
+    snprintf(host, sizeof host, "%s/forbidden", temp_root);
+    chmod(host, 0);
+    struct collect c = collector("/forbidden");
+    collect_python(&c);
+    chmod(host, 0755);
+    assert_int_equal(facts_get(c.facts, "python.version")->state, FACT_DENIED);
+}
+
 static void a_machine_without_python_says_so(void **state)
 {
     (void)state;
@@ -313,6 +329,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_is_chosen_in_order),
+        cmocka_unit_test(a_forbidden_environment_is_not_an_absent_one),
         cmocka_unit_test(a_machine_without_python_says_so),
         cmocka_unit_test(pth_files_add_folders_and_import_lines_are_left_alone),
         cmocka_unit_test(broken_and_shadowed_packages_are_told),
