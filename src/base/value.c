@@ -23,6 +23,9 @@ void value_print(struct strbuf *out, const struct value *v)
     case VALUE_REAL: strbuf_fmt(out, "%.12g", v->real); break;
     case VALUE_STRING: strbuf_addz(out, v->string); break;
     case VALUE_LIST:
+        if (v->list.count == 0) {
+            strbuf_addz(out, "(none)");
+        }
         for (size_t i = 0; i < v->list.count; i++) {
             strbuf_addz(out, i != 0 ? ", " : "");
             value_print(out, &v->list.items[i]);
