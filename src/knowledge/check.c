@@ -25,23 +25,61 @@ static const char *nearest_id(const struct knowledge *k, const char *id)
     return best;
 }
 
-/* Events that the log reader makes itself, from several lines or from numbers it decodes. */
-static bool is_reader_event(const char *id)
+/* Events that the log reader makes itself, from several lines or from numbers it decodes, and what
+ * they carry; see docs/knowledge.md, "Synthetic events". */
+static const struct {
+    const char *id;
+    const char *captures; /* a space at both ends of each */
+} reader_events[] = {
+    {"amdgpu-page-fault",
+     " hub vmid pasid pid process client rw permission walker mapping more_faults "
+     "status address pci device_gone compute "},
+    {"nvidia-xid", " xid name class pid process pci text meaning "},
+    {"rocr-fault-block", " error kernel address grid workgroup queue gpu "},
+    {"python-exception", " type message module file function code_line rank final recovered "},
+};
+
+/* Captures of a reader's event, or NULL. */
+static const char *reader_captures(const char *id)
 {
-    static const char *const ids[] = {"amdgpu-page-fault", "nvidia-xid", "rocr-fault-block",
-                                      "python-exception"};
-    for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
-        if (strcmp(ids[i], id) == 0) {
-            return true;
+    for (size_t i = 0; i < ARRAY_LEN(reader_events); i++) {
+        if (strcmp(reader_events[i].id, id) == 0) {
+            return reader_events[i].captures;
         }
     }
-    return false;
+    return NULL;
+}
+
+static void check_capture(void *ctx, const char *id, const char *name)
+{
+    struct check *c = ctx;
+    const char *list = reader_captures(id);
+    if (list != NULL) {
+        if (strstr(list, arena_fmt(c->l->arena, " %s ", name)) == NULL) {
+            load_problem(c->l, c->where, "'%.80s' has no capture '%.80s'; it has:%s", id, name,
+                         list);
+        }
+        return;
+    }
+    for (size_t i = 0; i < c->k->patterns_count; i++) {
+        const struct pattern *p = &c->k->patterns[i];
+        if (strcmp(p->id, id) != 0) {
+            continue;
+        }
+        const char *text = p->capture != NULL ? p->capture : "";
+        if (strstr(text, arena_fmt(c->l->arena, "(?<%s>", name)) == NULL &&
+            strstr(text, arena_fmt(c->l->arena, "(?P<%s>", name)) == NULL) {
+            load_problem(c->l, c->where, "the pattern '%.80s' (%s) captures no '%.80s'", id,
+                         p->where, name);
+        }
+        return;
+    }
 }
 
 static void check_event(void *ctx, const char *id)
 {
     struct check *c = ctx;
-    if (!is_reader_event(id) && map_get(c->l->pattern_ids, str_of(id)) == NULL) {
+    if (reader_captures(id) == NULL && map_get(c->l->pattern_ids, str_of(id)) == NULL) {
         const char *near = nearest_id(c->k, id);
         load_problem(c->l, c->where, "there is no pattern '%.80s'%s%s%s", id,
                      near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
@@ -84,6 +122,7 @@ static void check_condition(struct check *c, const struct expr *e)
 {
     if (e != NULL) {
         expr_each_event(e, check_event, c);
+        expr_each_capture(e, check_capture, c);
         expr_each_fact(e, check_key, c);
     }
 }
@@ -101,8 +140,7 @@ static void check_filler(struct check *c, const char *name)
         *VEC_PUSH(c->l->arena, c->l->problems) = arena_strdup(c->l->arena, err.text);
         return;
     }
-    expr_each_event(e, check_event, c);
-    expr_each_fact(e, check_key, c);
+    check_condition(c, e);
 }
 
 /* The same test of what stands between braces as where texts are filled (diagnosis/scope.c). */

@@ -82,10 +82,13 @@ bool expr_has_event(const struct expr *e);
 /* The text it was compiled from. */
 const char *expr_source(const struct expr *e);
 
-/* Every pattern id and every fact key (with its '$' and '*') that the condition mentions, for
+/* Every pattern id, capture and fact key (with its '$' and '*') that the condition mentions, for
  * checks; an id or a key that is mentioned twice is reported twice. */
 void expr_each_event(const struct expr *e, void (*visit)(void *ctx, const char *pattern_id),
                      void *ctx);
+void expr_each_capture(const struct expr *e,
+                       void (*visit)(void *ctx, const char *pattern_id, const char *name),
+                       void *ctx);
 void expr_each_fact(const struct expr *e, void (*visit)(void *ctx, const char *key), void *ctx);
 
 /* True when the concrete key matches a key with '*': "[*]" stands for digits, any other '*' for any

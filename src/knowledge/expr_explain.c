@@ -114,6 +114,18 @@ void expr_each_event(const struct expr *e, void (*visit)(void *ctx, const char *
     }
 }
 
+void expr_each_capture(const struct expr *e,
+                       void (*visit)(void *ctx, const char *pattern_id, const char *name),
+                       void *ctx)
+{
+    for (uint32_t i = 1; i < e->count; i++) {
+        const struct expr_node *n = &e->nodes[i];
+        if (n->op == OP_FIRST || n->op == OP_LAST || n->op == OP_MAX || n->op == OP_MIN) {
+            visit(ctx, n->text, n->text2);
+        }
+    }
+}
+
 void expr_each_fact(const struct expr *e, void (*visit)(void *ctx, const char *key), void *ctx)
 {
     for (uint32_t i = 1; i < e->count; i++) {

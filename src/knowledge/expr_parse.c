@@ -49,8 +49,9 @@ static enum status add_key(struct parser *p, const char *key, const char *at, ui
 {
     if (strncmp(key, "run.", 4) == 0) {
         static const char *const fields = " completed died steps total_steps ranks killed_signal "
-                                          "phase last_line_is_progress first_failed_rank "
-                                          "exception exception_text lines bytes ";
+                                          "exit_code phase last_line_is_progress "
+                                          "first_failed_rank exception exception_text lines "
+                                          "bytes ";
         const char *found = strstr(fields, key + 4);
         size_t n = strlen(key + 4);
         if (found == NULL || n == 0 || found[-1] != ' ' || found[n] != ' ') {
@@ -124,7 +125,8 @@ static enum status parse_series(struct parser *p, uint32_t *ret_node)
 {
     static const char *const fields =
         " count first last min max median nan_count inf_count zero_count first_nan_index flat "
-        "rising spike_ratio before_nan zero_tail ";
+        "rising falling spike_ratio spike_recovered before_nan bad_all_ranks max_over_median "
+        "zero_tail longest_zero ";
     struct expr_node node = {.op = OP_SERIES};
     TRY(lex_id(&p->lex, "the name of a series", &node.text));
     TRY(expect(p, ")"));

@@ -224,6 +224,10 @@ static const struct {
      CAUSE "      - {when: event(hip-oom), weight: 60}\n"
            "  - class: oom-true\n    title: b\n    because: [{when: event(hip-oom), weight: 60}]\n",
      "causes/x.yaml:6: the cause 'oom-true' is already defined at causes/x.yaml:2"},
+    {"causes/x.yaml", CAUSE "      - {when: event(hip-oom).size > 1, weight: 60}\n",
+     "the pattern 'hip-oom' (patterns/oom.yaml:2) captures no 'size'"},
+    {"causes/x.yaml", CAUSE "      - {when: event(nvidia-xid).number == 79, weight: 60}\n",
+     "'nvidia-xid' has no capture 'number'"},
     {"patterns/x.yaml", "patterns:\n  - {id: a, regex: '(', kind: fault, examples: ['(']}\n",
      "patterns/x.yaml:2: 'regex' is not what the scanner takes"},
     {"patterns/x.yaml", "patterns:\n  - {id: a, regex: 'x*', kind: fault, examples: ['x']}\n",
