@@ -46,13 +46,13 @@ int str_cmp(struct str a, struct str b)
 bool str_starts(struct str s, const char *prefix)
 {
     size_t n = strlen(prefix);
-    return s.n >= n && memcmp(s.p, prefix, n) == 0;
+    return s.n >= n && (n == 0 || memcmp(s.p, prefix, n) == 0);
 }
 
 bool str_ends(struct str s, const char *suffix)
 {
     size_t n = strlen(suffix);
-    return s.n >= n && memcmp(s.p + s.n - n, suffix, n) == 0;
+    return s.n >= n && (n == 0 || memcmp(s.p + s.n - n, suffix, n) == 0);
 }
 
 static bool is_space(char c)
@@ -74,10 +74,14 @@ struct str str_trim(struct str s)
 
 size_t str_find(struct str s, const char *needle, size_t from)
 {
-    if (from > s.n) {
-        return SIZE_MAX;
+    size_t n = strlen(needle);
+    if (from > s.n || n > s.n - from) {
+        return SIZE_MAX; /* also keeps the NULL of an empty view away from memmem */
     }
-    const char *hit = memmem(s.p + from, s.n - from, needle, strlen(needle));
+    if (n == 0) {
+        return from;
+    }
+    const char *hit = memmem(s.p + from, s.n - from, needle, n);
     return hit != NULL ? (size_t)(hit - s.p) : SIZE_MAX;
 }
 

@@ -222,6 +222,25 @@ static void listeners_are_found_by_their_socket(void **state)
     expect_state("net.port.12345.owner", FACT_DENIED);
 }
 
+/* A machine that refuses everything is reported as one without a GPU. */
+static void a_machine_that_refuses_everything_has_no_known_facts_of_it(void **state)
+{
+    (void)state;
+    make_gpu("", 0, "active\n");
+    temp_write("/proc/version", "Linux version 6.8\n");
+    temp_write("/.assay/denied", "/sys\n/proc\n/etc\n/usr\n/var\n/opt\n/lib\n/lib64\n");
+    collect(NULL);
+    expect_state("gpu.count", FACT_DENIED);
+    expect_state("kfd.gpu_nodes", FACT_DENIED);
+    expect_state("iommu.enabled", FACT_DENIED);
+    expect_state("driver.amdgpu.in_tree", FACT_DENIED);
+    expect_state("os.wsl", FACT_DENIED);
+    expect_state("proc.launchers", FACT_DENIED);
+    expect_state("glibc.version", FACT_DENIED);
+    expect_state("dpkg.amdgpu-dkms.installed", FACT_DENIED);
+    expect_state("group.render.gid", FACT_DENIED);
+}
+
 static void process(const char *pid, const char *stat, const char *cmdline, size_t n)
 {
     char path[64];
@@ -289,6 +308,7 @@ int main(void)
         CASE(unreadable_nodes_are_not_zero_gpus),
         CASE(overrides_of_one_node_go_before_that_of_all),
         CASE(listeners_are_found_by_their_socket),
+        CASE(a_machine_that_refuses_everything_has_no_known_facts_of_it),
         CASE(launchers_are_counted_once_a_run),
         CASE(secrets_of_the_environment_are_hidden),
         CASE(dkms_is_judged_for_the_running_kernel),

@@ -22,6 +22,20 @@ static void cut_line_drops_crlf(void **state)
     assert_false(str_cut_line(&s, &line));
 }
 
+/* An empty view without a pointer handed to memmem or memcmp. */
+static void empty_views_need_no_pointer(void **state)
+{
+    (void)state;
+    struct str none = {0};
+    assert_false(str_has(none, "x"));
+    assert_int_equal(str_find(none, "", 0), 0);
+    assert_true(str_starts(none, ""));
+    assert_true(str_ends(none, ""));
+    assert_false(str_ends(none, "x"));
+    assert_int_equal(str_find(STR("abc"), "bc", 2), SIZE_MAX);
+    assert_int_equal(str_find(STR("abc"), "bc", 1), 1);
+}
+
 static void numbers_refuse_trailing_text(void **state)
 {
     (void)state;
@@ -54,6 +68,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cut_line_drops_crlf),
+        cmocka_unit_test(empty_views_need_no_pointer),
         cmocka_unit_test(numbers_refuse_trailing_text),
         cmocka_unit_test(versions_ignore_the_local_part),
         cmocka_unit_test(distance_counts_transposition_once),
