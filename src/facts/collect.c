@@ -28,6 +28,7 @@ static const struct {
     {"libraries", collect_libraries},
     {"rocm", collect_rocm}, /* the one whose runtime the loader picked */
     {"switches", collect_switches},
+    {"triton", collect_triton},
 };
 
 /* The environment of the job from proc/self/environ, for callers who gave none; NULL when it cannot

@@ -44,5 +44,6 @@ void collect_rocm(struct collect *c);
 void collect_python(struct collect *c);
 void collect_libraries(struct collect *c);
 void collect_switches(struct collect *c);
+void collect_triton(struct collect *c);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/vec.h"
 
 #include "facts/collect.h"
+#include "facts/cxx_symbols.h"
 #include "facts/ld_paths.h"
 #include "facts/lib_table.h"
 #include "facts/python_text.h"
@@ -326,6 +327,19 @@ static void set_row(struct process *p, const struct lib_row *row)
     lib_targets_facts(p->c, p->arena, row, o->path);
 }
 
+/* "version `GLIBCXX_3.4.32' not found": an older copy of a library wins the search. */
+static void set_missing_versions(const struct process *p)
+{
+    size_t count;
+    const struct missing_version *v = cxx_missing_versions(p->ld, p->arena, &count);
+    const char **texts = arena_array(p->arena, count, sizeof *texts);
+    for (size_t i = 0; i < count; i++) {
+        texts[i] = arena_fmt(p->arena, "%s of %s (needed by %s)", v[i].version, v[i].library,
+                             v[i].needed_by);
+    }
+    facts_strings(p->c->facts, "torch.missing_versions", texts, count, p->torch_lib);
+}
+
 /* What the loader would say about torch: names that nothing provides, and the newest glibc asked
  * for. */
 static void set_torch_needs(struct process *p)
@@ -355,6 +369,7 @@ static void set_torch_needs(struct process *p)
     }
     struct facts *f = p->c->facts;
     facts_strings(f, "torch.needed_missing", missing.items, missing.count, p->torch_lib);
+    set_missing_versions(p);
     facts_strings(f, "torch.loads", loaded.items, loaded.count, p->torch_lib);
     if (glibc != NULL) {
         facts_string(f, "torch.needs_glibc", glibc, p->torch_lib);

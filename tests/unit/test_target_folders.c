@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "facts/collect.h"
 #include "facts/target_folders.h"
 #include "unit.h"
 
@@ -177,6 +178,45 @@ static void triton_cache_tells_moved_left_and_damaged(void **state)
     assert_false(c.truncated);
 }
 
+static void triton_cache_is_found_through_the_job_s_environment(void **state)
+{
+    (void)state;
+    put_code_object("/job/.triton/cache/AAAA/k.hsaco", 0x4c);
+    put_code_object("/elsewhere/BBBB/k.hsaco", 0x4e);
+    const char *const by_home[] = {"TRITON_HOME=/job", NULL};
+    const char *const by_dir[] = {"TRITON_HOME=/job", "TRITON_CACHE_DIR=/elsewhere", NULL};
+    const char *const none[] = {NULL};
+
+    const struct {
+        const char *const *env;
+        const char *path; /* NULL: absent */
+        bool covers;
+    } cases[] = {
+        {by_home, "/job/.triton/cache", false}, {by_dir, "/elsewhere", true}, {none, NULL, 0}};
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct facts *facts = facts_new(arena);
+        facts_string(facts, "gpu[0].gfx", "gfx1201", "test");
+        struct collect c = {.fs = &fs,
+                            .facts = facts,
+                            .scratch = arena,
+                            .env = cases[i].env,
+                            .user_home = "/home/nobody"};
+        collect_triton(&c);
+        const struct fact *path = facts_get(facts, "cache.triton.path");
+        assert_non_null(path);
+        if (cases[i].path == NULL) {
+            assert_int_equal(path->state, FACT_ABSENT);
+            assert_null(facts_get(facts, "cache.triton.kernels"));
+            continue;
+        }
+        assert_string_equal(path->value.string, cases[i].path);
+        assert_int_equal(facts_get_int(facts, "cache.triton.kernels", 0), 1);
+        assert_int_equal(facts_get_bool(facts, "cache.triton.covers_gpu", !cases[i].covers),
+                         cases[i].covers);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +224,7 @@ int main(void)
         cmocka_unit_test(tensile_subfolders_name_the_target),
         cmocka_unit_test(miopen_names_hold_compute_units),
         cmocka_unit_test(triton_cache_tells_moved_left_and_damaged),
+        cmocka_unit_test(triton_cache_is_found_through_the_job_s_environment),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
