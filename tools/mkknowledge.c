@@ -81,10 +81,33 @@ static int write_outputs(struct arena *a, const struct knowledge *k, const char 
            write_file(out[1], strbuf_str(&assembly)) | write_file(out[2], strbuf_str(&depends));
 }
 
-/* The scanner's databases, so that a start does not compile hundreds of expressions. */
-static enum status compile_patterns(struct arena *a, struct knowledge *k, struct err *err)
+/* The block an earlier build made, to take its databases from; NULL when there is none. */
+static const struct knowledge *earlier_block(struct arena *a, const char *path)
 {
+    const struct fs live = {.prefix = ""};
+    struct str text;
+    const struct knowledge *k;
+    struct err err;
+    if (fs_read(&live, a, path, (size_t)512 << 20, &text, &err) != ST_OK ||
+        knowledge_blob_read(a, text, NULL, &k, &err) != ST_OK) {
+        return NULL;
+    }
+    return k;
+}
+
+/* The scanner's databases, so that a start does not compile hundreds of expressions. Making them
+ * takes seconds, so those of an earlier build are kept while the patterns are the same. */
+static enum status compile_patterns(struct arena *a, struct knowledge *k, const char *earlier_path,
+                                    struct err *err)
+{
+    const struct knowledge *earlier = earlier_block(a, earlier_path);
     for (int i = 0; i < SCAN_PLATFORM_COUNT; i++) {
+        if (earlier != NULL &&
+            scan_is_for(earlier->scanner_db[i].bytes, earlier->scanner_db[i].size, k->patterns,
+                        k->patterns_count)) {
+            k->scanner_db[i] = earlier->scanner_db[i];
+            continue;
+        }
         TRY(scan_compile(a, k->patterns, k->patterns_count, (enum scan_platform)i,
                          &k->scanner_db[i].bytes, &k->scanner_db[i].size, err));
     }
@@ -113,7 +136,7 @@ int main(int argc, char **argv)
         return 1;
     }
     struct knowledge whole = *k;
-    if (!check && compile_patterns(a, &whole, &err) != ST_OK) {
+    if (!check && compile_patterns(a, &whole, argv[2], &err) != ST_OK) {
         return fail(err.text);
     }
     int status = check ? 0 : write_outputs(a, &whole, dir, argv + 2);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "base/vec.h"
 
 /* In front of a serialized database, so that a stale one is noticed. */
@@ -116,6 +117,36 @@ enum status scan_compile(struct arena *a, const struct pattern *patterns, size_t
     return ST_OK;
 }
 
+/* The head of a made database, when it is one for the patterns of this digest. */
+static bool head_fits(const void *bytes, size_t size, uint64_t digest, struct db_head *ret_head)
+{
+    if (bytes == NULL || size <= sizeof *ret_head) {
+        return false;
+    }
+    memcpy(ret_head, bytes, sizeof *ret_head);
+    return memcmp(ret_head->magic, MAGIC, sizeof MAGIC) == 0 && ret_head->digest == digest &&
+           ret_head->size == size - sizeof *ret_head;
+}
+
+bool scan_is_for(const void *bytes, size_t size, const struct pattern *patterns, size_t count)
+{
+    struct db_head head;
+    char *info = NULL; /* "Version: 5.4.8 Features: AVX2 Mode: BLOCK" */
+    if (!head_fits(bytes, size, digest_of(patterns, count), &head) ||
+        hs_serialized_database_info((const char *)bytes + sizeof head, head.size, &info) !=
+            HS_SUCCESS) {
+        return false;
+    }
+    const char *version = hs_version();
+    struct str number = {.p = version, .n = strcspn(version, " ")};
+    size_t at = str_find(str_of(info), "Version: ", 0);
+    struct str said = at != SIZE_MAX ? str_slice(str_of(info), at + 9, at + 9 + number.n)
+                                     : (struct str){0};
+    bool same = str_eq(said, number);
+    (free)(info); /* vectorscan's own malloc */
+    return same;
+}
+
 /* A database made at build time, or NULL when it is for other patterns or another processor. */
 static hs_database_t *prebuilt(const struct knowledge *k, uint64_t digest, hs_scratch_t **scratch)
 {
@@ -123,12 +154,7 @@ static hs_database_t *prebuilt(const struct knowledge *k, uint64_t digest, hs_sc
         struct db_head head;
         const char *bytes = k->scanner_db[i].bytes;
         size_t size = k->scanner_db[i].size;
-        if (bytes == NULL || size <= sizeof head) {
-            continue;
-        }
-        memcpy(&head, bytes, sizeof head);
-        if (memcmp(head.magic, MAGIC, sizeof MAGIC) != 0 || head.digest != digest ||
-            head.size != size - sizeof head) {
+        if (!head_fits(bytes, size, digest, &head)) {
             continue;
         }
         hs_database_t *db = NULL;

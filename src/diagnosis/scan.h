@@ -56,6 +56,10 @@ enum status scan_compile(struct arena *a, const struct pattern *patterns, size_t
                          enum scan_platform platform, const void **ret_bytes, size_t *ret_size,
                          struct err *err) MUST_USE;
 
+/* True when a database that scan_compile() made earlier is for exactly these patterns and this
+ * version of vectorscan. */
+bool scan_is_for(const void *bytes, size_t size, const struct pattern *patterns, size_t count);
+
 struct scanner;
 
 /* Uses knowledge->scanner_db when it fits, else compiles (half a second for 400 patterns). */
