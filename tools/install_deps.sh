@@ -20,6 +20,11 @@ if ! command -v dpkg-query >/dev/null; then
     exit 0
 fi
 
+# Older Ubuntu has vectorscan's elder twin with the same interface.
+if ! apt-cache show libvectorscan-dev >/dev/null 2>&1 && apt-cache show libhyperscan-dev >/dev/null 2>&1; then
+    wanted=${wanted/libvectorscan-dev/libhyperscan-dev}
+fi
+
 # libclang-rt carries its version in its name: take the one of the default clang.
 if ! apt-cache show libclang-rt-14-dev >/dev/null 2>&1; then
     version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*clang-\([0-9]*\)$/\1/p' | head -n 1)
