@@ -24,7 +24,10 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
     const char *dir = cli_value(cli, "knowledge", NULL);
     const char *language = cli_value(cli, "lang", NULL);
     if (dir != NULL) {
-        return knowledge_from_dir(cli->arena, dir, language, ret_knowledge, err);
+        const struct knowledge *k;
+        TRY(knowledge_from_dir(cli->arena, dir, language, &k, err));
+        *ret_knowledge = knowledge_with_builtin_scanner(cli->arena, k);
+        return ST_OK;
     }
     return knowledge_builtin(cli->arena, language, ret_knowledge, err);
 }

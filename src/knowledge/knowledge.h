@@ -164,8 +164,13 @@ enum status knowledge_builtin(struct arena *a, const char *language,
 enum status knowledge_from_dir(struct arena *a, const char *dir, const char *language,
                                const struct knowledge **ret_knowledge, struct err *err) MUST_USE;
 
+/* `k` with the scanner databases that are compiled in: they serve while the patterns of a folder
+ * are the built-in ones, which spares seconds of compiling. The scanner checks that. */
+const struct knowledge *knowledge_with_builtin_scanner(struct arena *a,
+                                                       const struct knowledge *k) MUST_USE;
+
 /*
- * The same, for those who write knowledge: every problem is appended to `problems` as one sentence
+ * knowledge_from_dir() for those who write knowledge: every problem is appended to `problems` as one sentence
  * with file and line, and what is in order is returned even when there are some. Fails only when
  * the folder itself cannot be read.
  */
