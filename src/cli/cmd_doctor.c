@@ -12,7 +12,9 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
+#include "diagnosis/graph.h"
 #include "diagnosis/judge.h"
+#include "diagnosis/lint.h"
 #include "facts/facts_json.h"
 #include "facts/job_config.h"
 
@@ -84,8 +86,27 @@ static enum status gather(const struct cli *cli, const struct knowledge *k,
                             &facts, err));
     }
     TRY(session_config(cli, facts, ret_config, err));
+    lint_facts(cli->arena, k, ret_config, facts);
     *ret_facts = facts;
     return ST_OK;
+}
+
+/* The picture is the answer: its exit status tells only whether the path could be drawn. */
+static int print_graph(const struct cli *cli, const struct knowledge *k, const struct facts *facts)
+{
+    const char *format = cli_value(cli, "graph", "mermaid");
+    struct graph graph;
+    struct strbuf out;
+    strbuf_init(&out, cli->arena, (size_t)4 << 20);
+    graph_walk(cli->arena, k, facts, &graph);
+    if (strcmp(format, "dot") == 0) {
+        graph_dot(&graph, &out);
+    } else if (strcmp(format, "mermaid") == 0) {
+        graph_mermaid(&graph, &out);
+    } else {
+        return cli_fail(cli, EXIT_USAGE, "--graph draws 'mermaid' or 'dot', not '%s'", format);
+    }
+    return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
 
 static int run_doctor(struct cli *cli)
@@ -109,10 +130,15 @@ static int run_doctor(struct cli *cli)
     if (cli_flag(cli, "facts")) {
         return print_facts(cli, k, facts);
     }
+    if (cli_value(cli, "graph", NULL) != NULL) {
+        return print_graph(cli, k, facts);
+    }
     struct finding_list findings = {0};
     struct report report = {.command = "doctor", .schema_version = 1};
     struct health health = {0};
     doctor_judge(cli->arena, k, facts, NULL, &findings, &health);
+    lint_keys(cli->arena, k, &config, &findings);
+    findings_sort(&findings);
     session_score(cli, &health, &report.score);
     report.lists[report.list_count++] = (struct report_list){.key = "findings",
                                                              .findings = &findings};
@@ -134,6 +160,7 @@ static const struct example examples[] = {
     {"assay doctor", "is this machine fit to train?"},
     {"assay doctor --python ~/venv --config llama.yaml",
      "this environment, with this configuration"},
+    {"assay doctor --graph dot > path.dot", "the decisions that led to the answer"},
     {"assay doctor --facts 'gpu*' 'lib.rocblas.*'", "what was read, with state and source"},
     {"assay doctor --facts --json > facts.json",
      "facts for assay diagnose --facts, or for a bug report"},
@@ -144,6 +171,7 @@ static const struct option_spec options[] = {
     {"facts", 'F', OPTION_FLAG, NULL,
      "Print the facts instead of judging them; operands choose keys"},
     {"config", 'c', OPTION_REPEAT, "FILE", "Check this training configuration too"},
+    {"graph", 'g', OPTION_VALUE, "FORMAT", "Draw the decision path: mermaid or dot"},
     {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     {"from", 0, OPTION_VALUE, "FILE", "Judge the facts in FILE instead of reading a machine"},

@@ -265,7 +265,10 @@ void doctor_judge(struct arena *arena, const struct knowledge *k, const struct f
     b->health = ret_health;
     scope_init(&b->scope, arena, k, facts, NULL);
     for (size_t i = 0; i < k->rules_count; i++) {
-        if (stage == NULL || strcmp(k->rules[i].stage, stage) == 0) {
+        /* Rules about a configuration say nothing, and weigh nothing, without one. */
+        bool config = strcmp(k->rules[i].stage, "config") == 0;
+        if (stage != NULL ? strcmp(k->rules[i].stage, stage) == 0
+                          : !config || facts_get(facts, "config.kind") != NULL) {
             judge_rule(b, &k->rules[i]);
         }
     }

@@ -27,7 +27,7 @@ struct health {
     size_t capacity;
 };
 
-/* `stage` NULL takes all rules, else those of that stage ("host", "stack"). Findings are appended,
+/* `stage` NULL takes all rules, else those of that stage ("host", "stack", "config"). Findings are appended,
  * worst first. */
 void doctor_judge(struct arena *arena, const struct knowledge *k, const struct facts *facts,
                   const char *stage, struct finding_list *findings, struct health *ret_health);

@@ -15,7 +15,7 @@
 #include "knowledge/load.h"
 
 enum {
-    BLOB_VERSION = 1,
+    BLOB_VERSION = 2,
     MAX_ROWS = 100000,
     MAX_BYTES = 256 << 20
 };
@@ -348,6 +348,34 @@ static void code_translation(struct codec *c, struct translation *t)
     code_texts(c, &t->texts);
 }
 
+static void code_lint_key(struct codec *c, struct lint_key *x)
+{
+    uint32_t type = x->type;
+    uint32_t severity = x->severity;
+    code_need(c, &x->program);
+    code_need(c, &x->key);
+    code_u32(c, &type);
+    code_text(c, &x->fallback);
+    code_texts(c, &x->values);
+    code_text(c, &x->instead);
+    code_text(c, &x->says);
+    code_u32(c, &severity);
+    code_bool(c, &x->near_only);
+    c->broken = c->broken || type >= LINT_TYPE_COUNT || severity >= SEVERITY_COUNT;
+    x->type = (enum lint_type)type;
+    x->severity = (enum severity)severity;
+}
+
+static void code_graph_node(struct codec *c, struct graph_node *n)
+{
+    code_need(c, &n->id);
+    code_need(c, &n->title);
+    code_expr(c, &n->when);
+    code_text(c, &n->yes);
+    code_text(c, &n->no);
+    code_text(c, &n->where);
+}
+
 /* A table of struct knowledge with its row function. */
 #define CODE_TABLE(c, k, table, row)                                                \
  do {                                                                               \
@@ -367,6 +395,8 @@ static void code_knowledge(struct codec *c, struct knowledge *k)
     CODE_TABLE(c, k, fact_keys, code_fact_key);
     CODE_TABLE(c, k, taxons, code_taxon);
     CODE_TABLE(c, k, translations, code_translation);
+    CODE_TABLE(c, k, lint_keys, code_lint_key);
+    CODE_TABLE(c, k, graph_nodes, code_graph_node);
 }
 
 struct head {

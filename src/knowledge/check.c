@@ -232,6 +232,11 @@ void load_check_references(struct loader *l, const struct knowledge *k)
     for (size_t i = 0; i < k->rules_count; i++) {
         check_rule(&c, &k->rules[i]);
     }
+    for (size_t i = 0; i < k->graph_nodes_count; i++) {
+        c.where = k->graph_nodes[i].where;
+        check_condition(&c, k->graph_nodes[i].when);
+        check_text(&c, k->graph_nodes[i].title);
+    }
     for (size_t i = 0; i < k->translations_count; i++) {
         const struct translation *t = &k->translations[i];
         if (!knowledge_has_text(k, t->key, t->texts.count)) {

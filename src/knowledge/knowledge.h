@@ -85,7 +85,7 @@ struct rule {
     struct text_list remedy;
     struct text_list links;
     int weight;        /* points off the health score */
-    const char *stage; /* "host" or "stack": the stage of qualify that asks it */
+    const char *stage; /* "host", "stack" or "config" (only with a configuration) */
     const char *where;
 };
 
@@ -113,6 +113,40 @@ struct fact_key {
     const char *unit;
     const char *where;
     const char *meaning;
+};
+
+enum lint_type {
+    LINT_ANY = 0,
+    LINT_BOOL,
+    LINT_INT,
+    LINT_REAL,
+    LINT_STRING,
+    LINT_LIST,
+    LINT_WRONG_NAME, /* written by many, known to no version */
+    LINT_TYPE_COUNT
+};
+
+/* A key of a training configuration. The key "*" says what the program does with unknown keys. */
+struct lint_key {
+    const char *program; /* llamafactory, transformers, deepspeed, accelerate */
+    const char *key;     /* dotted; '*' stands for any text */
+    enum lint_type type;
+    const char *fallback;    /* default; NULL when there is none */
+    struct text_list values; /* allowed ones; empty: any */
+    const char *instead;     /* of a wrong name: what to write */
+    const char *says;        /* may be NULL */
+    enum severity severity;  /* of a wrong name, of an unknown key */
+    bool near_only;          /* unknown keys count only when a known one is near */
+};
+
+/* A step of doctor's decision path: a question with two ways on, or an end (when is NULL). */
+struct graph_node {
+    const char *id;
+    const char *title;
+    const struct expr *when;
+    const char *yes; /* id of a later step */
+    const char *no;
+    const char *where;
 };
 
 /* One translated text: "causes.shm-too-small.title"; lists have one item per original item. */
@@ -143,6 +177,8 @@ struct knowledge {
     KNOWLEDGE_TABLE(fact_key, fact_keys);
     KNOWLEDGE_TABLE(taxon, taxons);
     KNOWLEDGE_TABLE(translation, translations);
+    KNOWLEDGE_TABLE(lint_key, lint_keys);
+    KNOWLEDGE_TABLE(graph_node, graph_nodes);
 
     /* Scanner databases made at build time, for the patterns in this order; empty when the
      * knowledge was read from a folder (the scanner then compiles the patterns itself). */

@@ -105,12 +105,13 @@ static void read_folder(struct loader *l, const char *folder,
     }
 }
 
-/* switches.yaml may be missing: then nothing is known about any variable. */
-static void read_switches(struct loader *l)
+/* A file that may be missing: then nothing is known about its subject. */
+static void read_optional(struct loader *l, const char *file,
+                          void (*take)(struct loader *l, const char *file, const struct tree *root))
 {
     const struct fs live = {.prefix = ""};
-    if (fs_exists(&live, l->arena, arena_fmt(l->arena, "%s/switches.yaml", l->dir))) {
-        read_document(l, "switches.yaml", load_switches);
+    if (fs_exists(&live, l->arena, arena_fmt(l->arena, "%s/%s", l->dir, file))) {
+        read_document(l, file, take);
     }
 }
 
@@ -132,6 +133,10 @@ static struct knowledge *put_together(struct loader *l)
     k->taxons_count = l->taxons.count;
     k->translations = l->translations.items;
     k->translations_count = l->translations.count;
+    k->lint_keys = l->lint_keys.items;
+    k->lint_keys_count = l->lint_keys.count;
+    k->graph_nodes = l->graph_nodes.items;
+    k->graph_nodes_count = l->graph_nodes.count;
     return k;
 }
 
@@ -150,12 +155,16 @@ static enum status load_dir(struct arena *a, const char *dir, struct text_list *
     l->cause_slugs = map_new(a);
     l->rule_ids = map_new(a);
     l->switch_names = map_new(a);
+    l->lint_names = map_new(a);
+    l->graph_ids = map_new(a);
     read_table(l, "taxonomy.tsv", load_taxonomy);
     read_table(l, "fact_keys.tsv", load_fact_keys);
     read_folder(l, "patterns", load_patterns);
     read_folder(l, "causes", load_causes);
     read_folder(l, "rules", load_rules);
-    read_switches(l);
+    read_optional(l, "switches.yaml", load_switches);
+    read_folder(l, "lint", load_lint);
+    read_optional(l, "graph.yaml", load_graph);
     read_folder(l, "texts", load_texts);
     struct knowledge *k = put_together(l);
     load_check_references(l, k);

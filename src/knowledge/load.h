@@ -23,6 +23,8 @@ struct loader {
     struct map *cause_slugs;
     struct map *rule_ids;
     struct map *switch_names;
+    struct map *lint_names;
+    struct map *graph_ids;
     VEC_OF(struct pattern) patterns;
     VEC_OF(struct cause) causes;
     VEC_OF(struct rule) rules;
@@ -30,6 +32,8 @@ struct loader {
     VEC_OF(struct fact_key) fact_keys;
     VEC_OF(struct taxon) taxons;
     VEC_OF(struct translation) translations;
+    VEC_OF(struct lint_key) lint_keys;
+    VEC_OF(struct graph_node) graph_nodes;
 };
 
 /* ---- load.c ---- */
@@ -47,6 +51,8 @@ void load_patterns(struct loader *l, const char *file, const struct tree *root);
 void load_causes(struct loader *l, const char *file, const struct tree *root);
 void load_rules(struct loader *l, const char *file, const struct tree *root);
 void load_switches(struct loader *l, const char *file, const struct tree *root);
+void load_lint(struct loader *l, const char *file, const struct tree *root);
+void load_graph(struct loader *l, const char *file, const struct tree *root);
 void load_texts(struct loader *l, const char *file, const struct tree *root);
 void load_fact_keys(struct loader *l, const char *file, struct str text);
 void load_taxonomy(struct loader *l, const char *file, struct str text);

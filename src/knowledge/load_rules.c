@@ -48,14 +48,14 @@ static void load_rule(struct loader *l, const char *file, const struct tree *nod
 
 void load_rules(struct loader *l, const char *file, const struct tree *root)
 {
-    static const char *const stages[] = {"host", "stack"};
+    static const char *const stages[] = {"host", "stack", "config"};
     const struct tree *list = load_list(l, file, root, "rules", "stage");
     if (list == NULL) {
         return;
     }
     int stage = load_choice(l, file, root, "stage", stages, ARRAY_LEN(stages), 1);
     for (const struct tree *c = list->child; c != NULL; c = c->next) {
-        load_rule(l, file, c, stages[stage == 0 ? 0 : 1]);
+        load_rule(l, file, c, stages[stage >= 0 ? stage : 1]);
     }
 }
 
