@@ -29,8 +29,9 @@ static void mdoc_text(struct strbuf *out, const char *text)
     struct str rest = str_of(text);
     struct str word;
     size_t column = 0;
+    bool sentence_over = false; /* mdoc wants each sentence on a line of its own */
     while (str_cut(&rest, ' ', &word)) {
-        if (column != 0 && column + 1 + word.n > COLUMNS) {
+        if (column != 0 && (sentence_over || column + 1 + word.n > COLUMNS)) {
             strbuf_addc(out, '\n');
             column = 0;
         } else if (column != 0) {
@@ -42,6 +43,7 @@ static void mdoc_text(struct strbuf *out, const char *text)
         }
         mdoc_word(out, word);
         column += word.n;
+        sentence_over = str_ends(word, ".") || str_ends(word, "?") || str_ends(word, ".)");
     }
     strbuf_addc(out, '\n');
 }

@@ -29,7 +29,7 @@ for c in $commands; do
     fi
     for o in $options; do
         grep -qF -- "$o" "$TMP/long" || { echo "FAILED: $o of $c is not in --help"; FAILED=1; }
-        grep -qF -- "Fl $o" "$TMP/man" || { echo "FAILED: $o of $c is not in its man page"; FAILED=1; }
+        grep -qF -- "Fl -${o#--}" "$TMP/man" || { echo "FAILED: $o of $c is not in its man page"; FAILED=1; }
         for shell in bash zsh; do
             grep -qF -- "$o" "$TMP/$shell" || { echo "FAILED: $o of $c is not in $shell"; FAILED=1; }
         done
