@@ -24,7 +24,7 @@ struct regex {
 };
 
 struct entry {
-    struct regex line; /* the scanned expression; only where it may reach over a line break */
+    struct regex line; /* the scanned expression */
     struct regex capture;
 };
 

@@ -33,32 +33,10 @@ struct event_store {
     struct bucket *buckets; /* one per pattern */
     VEC_OF(struct bucket) synthetic;
     struct confirm *confirm;
-    bool *may_cross; /* the expression can match a line break */
     const struct error_table *errors;
     uint64_t sequence;
     uint64_t fresh_from;
 };
-
-/* A match can run over a line end only through these; '.' and \w never match one. */
-static bool crosses_lines(const char *regex)
-{
-    for (const char *p = regex; *p != '\0'; p++) {
-        if (p[0] == '[' && p[1] == '^') {
-            return true;
-        }
-        if (p[0] == '\\' && p[1] != '\0') {
-            if (strchr("sWDnrxvVRN", p[1]) != NULL) {
-                return true;
-            }
-            p++;
-        }
-        if (p[0] == '(' && p[1] == '?' && strchr("s-xim", p[2]) != NULL && p[2] != '\0' &&
-            strchr(p, ')') != NULL && memchr(p, 's', (size_t)(strchr(p, ')') - p)) != NULL) {
-            return true;
-        }
-    }
-    return false;
-}
 
 struct event_store *event_store_new(struct arena *a, const struct pattern *patterns, size_t count,
                                     const struct error_table *errors)
@@ -69,10 +47,8 @@ struct event_store *event_store_new(struct arena *a, const struct pattern *patte
     s->pattern_count = count;
     s->errors = errors;
     s->buckets = arena_array(a, count, sizeof *s->buckets);
-    s->may_cross = arena_array(a, count, sizeof *s->may_cross);
     for (size_t i = 0; i < count; i++) {
         s->buckets[i].pattern = &patterns[i];
-        s->may_cross[i] = crosses_lines(patterns[i].regex);
     }
     s->confirm = confirm_new(a, patterns, count);
     return s;
@@ -87,9 +63,6 @@ void event_store_free(struct event_store *s)
 
 bool event_store_confirm(struct event_store *s, size_t pattern, const struct line_context *line)
 {
-    if (s->patterns[pattern].capture == NULL && !s->may_cross[pattern]) {
-        return true;
-    }
     return confirm_line(s->confirm, pattern, line->window);
 }
 

@@ -166,13 +166,19 @@ static void set_context(struct log_reader *r, struct line_context *c, struct pie
     c->moment = r->moment;
 }
 
-/* Bit set of marks in the hits of one piece. */
-static unsigned marks_of(const struct log_reader *r, const struct scan_hit *hits, size_t count)
+/* Bit set of marks in the hits of one piece. The others' readers look closely themselves. */
+static unsigned marks_of(const struct log_reader *r, const struct line_context *c,
+                         const struct scan_hit *hits, size_t count)
 {
+    const unsigned to_confirm = 1u << MARK_DEATH | 1u << MARK_PHASE | 1u << MARK_END;
     unsigned marks = 0;
     for (size_t i = 0; i < count; i++) {
-        if (hits[i].id >= r->k->patterns_count) {
-            marks |= 1u << (hits[i].id - r->k->patterns_count);
+        if (hits[i].id < r->k->patterns_count) {
+            continue;
+        }
+        enum scan_mark mark = (enum scan_mark)(hits[i].id - r->k->patterns_count);
+        if ((to_confirm & 1u << mark) == 0 || scanner_confirm_mark(r->scanner, mark, c->window)) {
+            marks |= 1u << mark;
         }
     }
     return marks;
@@ -250,7 +256,7 @@ static void handle_piece(struct log_reader *r, struct piece piece, const struct 
     size_t hit = count != 0 ? hits[0].hit - hits[0].start : piece.text.n;
     set_context(r, &c, piece, hit < piece.text.n ? hit : piece.text.n);
     bool benign = handle_patterns(r, &c, hits, count);
-    handle_marks(r, &c, benign ? 0 : marks_of(r, hits, count));
+    handle_marks(r, &c, benign ? 0 : marks_of(r, &c, hits, count));
 }
 
 /* Of a piece that comes in several windows, each id counts once. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The scanner: all patterns, and the marks below, over frames of log text in one vectorscan pass.
- * It says which piece (line) of a frame an expression ends in; whether the line really matches is
- * confirmed on the line alone (event_store.h), because an expression may reach over a line break.
+ * The scanner: all patterns, and the marks below, over frames of log text in one pass. It gives
+ * candidates: pieces (lines) in which a pattern may match. Whether it does is confirmed on the line
+ * alone (event_store.h, scanner_confirm_mark()).
  *
  * A database is made from the patterns at build time (scan_compile) or at run time; a made one is
  * taken only when it was made for exactly these patterns and this processor accepts it.
@@ -62,7 +62,7 @@ bool scan_is_for(const void *bytes, size_t size, const struct pattern *patterns,
 
 struct scanner;
 
-/* Uses knowledge->scanner_db when it fits, else compiles (half a second for 400 patterns). */
+/* Uses knowledge->scanner_db when it fits, else compiles (a second for 400 patterns). */
 enum status scanner_open(struct arena *a, const struct knowledge *k, struct scanner **ret_scanner,
                          struct err *err) MUST_USE;
 void scanner_close(struct scanner *s); /* NULL is fine */
@@ -70,7 +70,7 @@ void scanner_close(struct scanner *s); /* NULL is fine */
 struct scan_hit {
     uint32_t start; /* the piece, in the frame's text */
     uint32_t end;
-    uint32_t hit; /* where the match ends, start < hit <= end + 1 */
+    uint32_t hit; /* where the first match or needle ends, start < hit <= end + 1 */
     uint32_t id;  /* index of the pattern, or scanner_mark_id() */
 };
 
@@ -79,7 +79,10 @@ uint32_t scanner_mark_id(const struct scanner *s, enum scan_mark mark);
 /* True when the database was made at build time. */
 bool scanner_is_prebuilt(const struct scanner *s);
 
-/* Hits of a frame, each (piece, id) once, by piece and id; valid until the next call. */
+/* True when one of the mark's expressions matches the line. */
+bool scanner_confirm_mark(struct scanner *s, enum scan_mark mark, struct str text);
+
+/* Candidates of a frame, each (piece, id) once, by piece and id; valid until the next call. */
 enum status scanner_run(struct scanner *s, const struct frame *frame,
                         const struct scan_hit **ret_hits, size_t *ret_count,
                         struct err *err) MUST_USE;
