@@ -4,7 +4,7 @@
  *
  *   mkknowledge DIR OUT.bin OUT.S OUT.d   writes the block, an assembly file that includes it, and
  *                                         the list of files it was made from, for ninja
- *   mkknowledge --check DIR               only prints the problems
+ *   mkknowledge --check DIR               only prints the problems, or what it holds when there is none
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,6 +140,12 @@ int main(int argc, char **argv)
         return fail(err.text);
     }
     int status = check ? 0 : write_outputs(a, &whole, dir, argv + 2);
+    if (check) {
+        printf("%zu patterns, %zu causes, %zu rules, %zu switches, %zu fact keys, %zu classes, %zu "
+               "translated texts\n",
+               k->patterns_count, k->causes_count, k->rules_count, k->switches_count,
+               k->fact_keys_count, k->taxons_count, k->translations_count);
+    }
     arena_free(a);
     return status;
 }

@@ -42,9 +42,11 @@ static const char knowledge_text[] =
 #define PATTERN(id, kind) \
  "  - {id: " id ", regex: '" id "', kind: " kind ", source: x, examples: ['" id "']}\n"
 
-static const char patterns_text[] = "patterns:\n" PATTERN("low", "fault") PATTERN("high", "fault")
-    PATTERN("late", "consequence") PATTERN("weak", "symptom") PATTERN("slow", "symptom")
-        PATTERN("tie", "fault") PATTERN("stray", "fault");
+static const char patterns_text[] =
+    "patterns:\n"
+    "  - {id: low, regex: low, capture: '(?<size>.*)', kind: fault, source: x, examples: [low]}\n" PATTERN(
+        "high", "fault") PATTERN("late", "consequence") PATTERN("weak", "symptom")
+        PATTERN("slow", "symptom") PATTERN("tie", "fault") PATTERN("stray", "fault");
 
 static const char taxonomy_text[] = "slug\tlayer\td\tm\ts\n"
                                     "base-fault\truntime\t\t\t\n"
