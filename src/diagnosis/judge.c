@@ -128,12 +128,12 @@ static void not_told(struct bench *b, const struct rule *r, const struct fact *b
     struct finding f = {
         .id = r->id,
         .severity = SEVERITY_UNKNOWN,
-        .title = arena_fmt(b->arena, "could not tell: %s", r->title),
+        .title = arena_fmt(b->arena, "could not tell (%s): %s is %s", r->id, blocker->key,
+                           fact_state_name(blocker->state)),
         .claim = arena_fmt(b->arena, "%s is %s%s%s", blocker->key, fact_state_name(blocker->state),
                            blocker->reason != NULL ? ": " : "",
                            blocker->reason != NULL ? blocker->reason : ""),
     };
-    f.title = scope_fill(&b->scope, f.title);
     b->scope.seen_evidence = map_new(b->arena);
     scope_add_fact(&b->scope, blocker->key, &f.evidence);
     *VEC_PUSH(b->arena, b->findings) = f;
