@@ -129,6 +129,15 @@ static void claim(void *ctx, const char *pattern_id)
     map_put(j->claimed, str_of(pattern_id), j);
 }
 
+/* A capital at the start of a sentence, unless the first word is a name ("hipBLASLt", "run_log"). */
+static void capitalize(char *text, bool starts_sentence)
+{
+    size_t word = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+    if (starts_sentence && word != 0 && (text[word] == ' ' || text[word] == ',')) {
+        text[0] = (char)(text[0] - 'a' + 'A');
+    }
+}
+
 /* Sentences of the clauses that count, joined, after the cause's own claim. */
 static const char *claim_text(struct judging *j, const struct cause *c)
 {
@@ -140,10 +149,13 @@ static const char *claim_text(struct judging *j, const struct cause *c)
         if (b->text == NULL || !is_true(j, b->when) || strstr(text.p, b->text) != NULL) {
             continue;
         }
+        bool starts_sentence = text.n == 0 || strchr(".!?", text.p[text.n - 1]) != NULL;
         if (text.n != 0) {
-            strbuf_addz(&text, strchr(".!?:", text.p[text.n - 1]) != NULL ? " " : "; ");
+            strbuf_addz(&text, starts_sentence || text.p[text.n - 1] == ':' ? " " : "; ");
         }
+        size_t at = text.n;
         strbuf_addz(&text, b->text);
+        capitalize(text.p + at, starts_sentence);
     }
     return scope_fill(&j->scope, text.p);
 }

@@ -140,6 +140,20 @@ static void used_fact(void *ctx, const char *key)
     scope_add_fact(s, key, s->evidence);
 }
 
+/* What was joined and decoded from several lines (page faults, Xids, fault blocks) goes behind the
+ * line that stands for them. Events of written patterns show themselves. */
+static void add_decoded(const struct event *e, struct strbuf *out)
+{
+    if (e->pattern->regex != NULL || strcmp(e->pattern->id, "python-exception") == 0) {
+        return;
+    }
+    const char *sep = "  => ";
+    for (size_t i = 0; i < e->capture_count; i++) {
+        strbuf_fmt(out, "%s%s %s", sep, e->captures[i].name, e->captures[i].value);
+        sep = ", ";
+    }
+}
+
 static void used_event(void *ctx, const char *pattern_id)
 {
     struct scope *s = ctx;
@@ -152,11 +166,15 @@ static void used_event(void *ctx, const char *pattern_id)
     if (!first_time(s, id)) {
         return;
     }
-    const char *text = refs->count > 1
-                           ? arena_fmt(s->arena, "%s  (%zu times)", e->text, refs->count)
-                           : e->text;
+    struct strbuf text;
+    strbuf_init(&text, s->arena, 4096);
+    strbuf_addz(&text, e->text);
+    add_decoded(e, &text);
+    if (refs->count > 1) {
+        strbuf_fmt(&text, "  (%zu times)", refs->count);
+    }
     *VEC_PUSH(s->arena, s->evidence) = (struct evidence){
-        .source = e->source, .line = (long)e->line, .text = text};
+        .source = e->source, .line = (long)e->line, .text = text.p};
 }
 
 static void used_name(void *ctx, const char *name, const struct value *value)

@@ -99,7 +99,7 @@ static void body(struct strbuf *out, const struct report_options *o, const struc
     for (size_t i = 0; i < f->evidence.count; i++) {
         label(out, o, i == 0 ? "evidence" : "");
         place(out, &f->evidence.items[i]);
-        safe_line(out, f->evidence.items[i].text, 220);
+        safe_line(out, f->evidence.items[i].text, 330);
         strbuf_addc(out, '\n');
     }
     for (size_t i = 0; i < f->remedy.count; i++) {
