@@ -168,7 +168,7 @@ static void test_evidence_and_texts_come_from_the_log(void **state)
     assert_int_equal(f->evidence.count, 1);
     assert_string_equal(f->evidence.items[0].source, "train.log");
     assert_int_equal(f->evidence.items[0].line, 17);
-    assert_non_null(strstr(f->claim, "size 2 GiB"));
+    assert_non_null(strstr(f->claim, "Size 2 GiB"));
     assert_true(fabs(f->confidence - 0.8) < 1e-9);
     assert_int_equal(b->result.notes.count, 1);
     assert_non_null(strstr(b->result.notes.items[0], "count the GPUs"));
