@@ -3,6 +3,7 @@
 #include "diagnosis/lint.h"
 
 #include <fnmatch.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
@@ -126,8 +127,9 @@ static bool type_fits(const struct lint_key *row, const struct job_entry *e)
     switch (row->type) {
     case LINT_BOOL: return truth_word(e) >= 0;
     case LINT_INT:
-        return !list && (str_to_i64(str_of(e->text), 10, &i) == ST_OK ||
-                         (str_to_double(str_of(e->text), &d) == ST_OK && d == (double)(int64_t)d));
+        return !list &&
+               (str_to_i64(str_of(e->text), 10, &i) == ST_OK ||
+                (str_to_double(str_of(e->text), &d) == ST_OK && d == floor(d) && isfinite(d)));
     case LINT_REAL: return !list && str_to_double(str_of(e->text), &d) == ST_OK;
     case LINT_STRING: return !list;
     default: return true;
