@@ -49,7 +49,7 @@ static size_t layer_rank(const char *layer)
 
 static bool is_true(struct judging *j, const struct expr *e)
 {
-    return expr_truth(e, &j->scope.expr, j->arena) == TRUTH_TRUE;
+    return scope_truth(&j->scope, e) == TRUTH_TRUE;
 }
 
 /* A clause that rests on what the log says by itself, not only beside something else. */
@@ -373,4 +373,5 @@ void diagnose(struct arena *arena, const struct knowledge *k, const struct facts
     list_weaker(j);
     list_lines(j);
     note_open_question(j);
+    scope_done(&j->scope);
 }

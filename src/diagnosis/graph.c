@@ -39,8 +39,7 @@ void graph_walk(struct arena *arena, const struct knowledge *k, const struct fac
         struct graph_step *s = &ret_graph->items[i];
         s->node = &k->graph_nodes[i];
         s->title = scope_fill(scope, s->node->title);
-        s->answer = s->node->when != NULL ? expr_truth(s->node->when, &scope->expr, arena)
-                                          : TRUTH_TRUE;
+        s->answer = s->node->when != NULL ? scope_truth(scope, s->node->when) : TRUTH_TRUE;
     }
     for (size_t i = 0; i < ret_graph->count; i = next_of(ret_graph, i)) {
         struct graph_step *s = &ret_graph->items[i];
@@ -48,6 +47,7 @@ void graph_walk(struct arena *arena, const struct knowledge *k, const struct fac
         ret_graph->end = s;
         ret_graph->doubtful |= s->answer == TRUTH_UNKNOWN;
     }
+    scope_done(scope);
 }
 
 /* Is this edge the one that the path took? */

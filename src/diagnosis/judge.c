@@ -143,7 +143,7 @@ static void not_told(struct bench *b, const struct rule *r, const struct fact *b
 static bool try_rule(struct bench *b, const struct rule *r, const char *dollar, bool *ret_blocked)
 {
     b->scope.expr.dollar = dollar;
-    enum truth t = expr_truth(r->when, &b->scope.expr, b->arena);
+    enum truth t = scope_truth(&b->scope, r->when);
     if (t == TRUTH_TRUE) {
         fired(b, r);
         return true;
@@ -284,4 +284,5 @@ void doctor_judge(struct arena *arena, const struct knowledge *k, const struct f
     ret_health->score = score > 0 ? score : 0;
     ret_health->confidence = b->weight_all > 0 ? (double)b->weight_told / b->weight_all : 0;
     findings_sort(findings);
+    scope_done(&b->scope);
 }

@@ -170,7 +170,8 @@ static void set_context(struct log_reader *r, struct line_context *c, struct pie
 static unsigned marks_of(const struct log_reader *r, const struct line_context *c,
                          const struct scan_hit *hits, size_t count)
 {
-    const unsigned to_confirm = 1u << MARK_DEATH | 1u << MARK_PHASE | 1u << MARK_END;
+    const unsigned to_confirm = 1u << MARK_DEATH | 1u << MARK_PHASE | 1u << MARK_END |
+                                1u << MARK_KERNEL_FAULT | 1u << MARK_XID | 1u << MARK_ROCR_BLOCK;
     unsigned marks = 0;
     for (size_t i = 0; i < count; i++) {
         if (hits[i].id < r->k->patterns_count) {

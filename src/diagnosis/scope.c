@@ -94,7 +94,7 @@ static enum lookup_state on_series(void *ctx, const char *name, const char *fiel
         return LOOKUP_UNKNOWN;
     }
     const struct series *series = map_get(s->log->series, str_of(name));
-    return series_field(s->arena, series, field, ret_value) ? LOOKUP_KNOWN : LOOKUP_ABSENT;
+    return series_field(s->scratch, series, field, ret_value) ? LOOKUP_KNOWN : LOOKUP_ABSENT;
 }
 
 static enum lookup_state on_run(void *ctx, const char *field, struct value *ret_value)
@@ -192,7 +192,7 @@ static void used_name(void *ctx, const char *name, const struct value *value)
 void scope_explain(struct scope *s, const struct expr *when, struct evidence_list *evidence)
 {
     s->evidence = evidence;
-    expr_explain(when, &s->expr, s->arena);
+    expr_explain(when, &s->expr, s->scratch);
     s->evidence = NULL;
 }
 
@@ -304,6 +304,7 @@ void scope_init(struct scope *s, struct arena *arena, const struct knowledge *k,
 {
     *s = (struct scope){
         .arena = arena,
+        .scratch = arena_new(0),
         .facts = facts,
         .log = log,
         .events_by_pattern = map_new(arena),
@@ -328,4 +329,15 @@ void scope_init(struct scope *s, struct arena *arena, const struct knowledge *k,
     if (log != NULL) {
         index_events(s);
     }
+}
+
+void scope_done(struct scope *s)
+{
+    arena_free(s->scratch);
+    s->scratch = NULL;
+}
+
+enum truth scope_truth(struct scope *s, const struct expr *when)
+{
+    return expr_truth(when, &s->expr, s->scratch);
 }

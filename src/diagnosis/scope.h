@@ -15,7 +15,9 @@
 
 struct scope {
     struct expr_scope expr; /* hand this to expr_truth() */
-    struct arena *arena;
+    struct arena *arena;    /* what is kept: evidence, filled texts */
+    struct arena *scratch; /* for evaluating; rewound by expr_truth() and expr_explain(), so nothing
+                              that is kept may be made on it */
     const struct facts *facts; /* NULL: nothing was read */
     const struct fact *const *sorted_facts;
     size_t sorted_count;
@@ -32,9 +34,14 @@ struct event_refs {
     size_t capacity;
 };
 
-/* facts and log may be NULL. The scope must not be moved after this. */
+/* facts and log may be NULL. The scope must not be moved after this; end it with scope_done(). */
 void scope_init(struct scope *s, struct arena *arena, const struct knowledge *k,
                 const struct facts *facts, const struct log_facts *log);
+
+void scope_done(struct scope *s);
+
+/* True, false or unknown under this scope. */
+enum truth scope_truth(struct scope *s, const struct expr *when);
 
 /* From now on events of this pattern count as not there. */
 void scope_hide(struct scope *s, const char *pattern_id);
