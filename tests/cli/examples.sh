@@ -21,6 +21,8 @@ while read -r case; do
     "$ASSAY" diagnose --json --kernel-log "$TMP/kernel.log" --facts "$TMP/facts.json" "$TMP/train.log" >"$TMP/answer.json" || true
     while IFS=$'\t' read -r source line text; do
         real=$(sed -n "${line}p" "$source" | tr -d '\r')
+        text=${text%%  (* times)}
+        text=${text%%  => *}
         head=${text:0:60}
         case $real in
         *"$head"*) n=$((n + 1)) ;;
