@@ -139,7 +139,7 @@ static void sniff(struct log_reader *r, const struct frame *frame)
     r->has_train |= !r->kernel;
 }
 
-static void set_context(struct log_reader *r, struct line_context *c, struct piece piece,
+static void set_context(const struct log_reader *r, struct line_context *c, struct piece piece,
                         size_t hit)
 {
     size_t n = piece.text.n;
@@ -153,17 +153,27 @@ static void set_context(struct log_reader *r, struct line_context *c, struct pie
         .piece = piece,
         .window = str_slice(piece.text, from, to),
         .hit = hit,
-        .prefix = prefix_parse(str_slice(piece.text, 0, LINE_CUT), r->year),
         .source = r->source,
         .file = r->file_count,
         .kernel = r->kernel,
     };
+}
+
+/* The rest of the context: only lines that are of use need their prefix read. */
+static void set_prefix(struct log_reader *r, struct line_context *c)
+{
+    c->prefix = prefix_parse(str_slice(c->piece.text, 0, LINE_CUT), r->year);
     c->rank = c->prefix.rank >= 0 ? c->prefix.rank : r->file_rank;
     run_reader_rank(r->run, c->prefix.rank);
     if (c->prefix.clock == CLOCK_WALL && !(c->prefix.time <= r->moment)) {
         r->moment = c->prefix.time;
     }
     c->moment = r->moment;
+}
+
+static bool wants_lines(const struct log_reader *r)
+{
+    return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
 }
 
 /* Bit set of marks in the hits of one piece. The others' readers look closely themselves. */
@@ -185,30 +195,44 @@ static unsigned marks_of(const struct log_reader *r, const struct line_context *
     return marks;
 }
 
+/* Keeps of the hits those of patterns that apply and match; marks stay as they are. */
+static size_t confirm_hits(struct log_reader *r, const struct line_context *c,
+                           struct scan_hit *hits, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t id = hits[i].id;
+        if (id >= r->k->patterns_count ||
+            ((r->k->patterns[id].logs & r->logs) != 0 && event_store_confirm(r->store, id, c))) {
+            hits[kept++] = hits[i];
+        }
+    }
+    return kept;
+}
+
+static bool takes_lines(const struct log_reader *r, const struct scan_hit *hit)
+{
+    if (hit->id >= r->k->patterns_count) {
+        return false;
+    }
+    enum pattern_kind kind = r->k->patterns[hit->id].kind;
+    return kind == PATTERN_BENIGN || kind == PATTERN_CLEAR;
+}
+
 /* Patterns: when one that takes lines away matches, only those count. True when it did. */
 static bool handle_patterns(struct log_reader *r, const struct line_context *c,
                             const struct scan_hit *hits, size_t count)
 {
-    size_t patterns = r->k->patterns_count;
     bool benign = false;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t i = 0; i < count; i++) {
-            size_t id = hits[i].id;
-            if (id >= patterns || (r->k->patterns[id].logs & r->logs) == 0) {
-                continue;
-            }
-            enum pattern_kind kind = r->k->patterns[id].kind;
-            bool takes = kind == PATTERN_BENIGN || kind == PATTERN_CLEAR;
-            if (takes == (pass == 0) && event_store_confirm(r->store, id, c)) {
-                event_store_hit(r->store, id, c);
-                benign |= takes;
-            }
-        }
-        if (benign) {
-            return true;
+    for (size_t i = 0; i < count; i++) {
+        benign |= takes_lines(r, &hits[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (hits[i].id < r->k->patterns_count && takes_lines(r, &hits[i]) == benign) {
+            event_store_hit(r->store, hits[i].id, c);
         }
     }
-    return false;
+    return benign;
 }
 
 static void handle_marks(struct log_reader *r, const struct line_context *c, unsigned marks)
@@ -250,12 +274,18 @@ static void handle_marks(struct log_reader *r, const struct line_context *c, uns
 }
 
 /* One piece with the hits in it (possibly none, when a reader wants every line). */
-static void handle_piece(struct log_reader *r, struct piece piece, const struct scan_hit *hits,
+static void handle_piece(struct log_reader *r, struct piece piece, struct scan_hit *hits,
                          size_t count)
 {
     struct line_context c;
     size_t hit = count != 0 ? hits[0].hit - hits[0].start : piece.text.n;
     set_context(r, &c, piece, hit < piece.text.n ? hit : piece.text.n);
+    bool wanted = count == 0; /* a reader wants every line */
+    count = confirm_hits(r, &c, hits, count);
+    if (count == 0 && !wanted && !wants_lines(r)) {
+        return;
+    }
+    set_prefix(r, &c);
     bool benign = handle_patterns(r, &c, hits, count);
     handle_marks(r, &c, benign ? 0 : marks_of(r, &c, hits, count));
 }
@@ -273,11 +303,6 @@ static size_t drop_repeated(struct log_reader *r, struct scan_hit *hits, size_t 
         }
     }
     return kept;
-}
-
-static bool wants_lines(const struct log_reader *r)
-{
-    return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
 }
 
 static void remember_last(struct log_reader *r, const struct frame *frame)

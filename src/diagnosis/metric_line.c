@@ -11,68 +11,74 @@
 /* Key endings and the names they stand for. The longest fitting row of a last letter comes first. */
 struct alias {
     const char *key;
+    size_t n; /* its length */
     const char *name;
     double scale;
 };
+
+#define ALIAS(key, name, scale)     \
+ {                                  \
+  key, sizeof(key) - 1, name, scale \
+ }
 static const struct alias aliases[] = {
-    {"eval_loss", "eval_loss", 1},
-    {"eval/loss", "eval_loss", 1},
-    {"val_loss", "eval_loss", 1},
-    {"valid_loss", "eval_loss", 1},
-    {"val/loss", "eval_loss", 1},
-    {"validation loss", "eval_loss", 1},
-    {"validation_loss", "eval_loss", 1},
-    {"val loss", "eval_loss", 1},
-    {"test_loss", "eval_loss", 1},
-    {"step_loss", "loss", 1},
-    {"train_loss", "loss", 1},
-    {"train/loss", "loss", 1},
-    {"training_loss", "loss", 1},
-    {"train loss", "loss", 1},
-    {"training loss", "loss", 1},
-    {"avr_loss", "loss", 1},
-    {"avg_loss", "loss", 1},
-    {"lm loss", "loss", 1},
-    {"lm_loss", "loss", 1},
-    {"total_loss", "loss", 1},
-    {"loss", "loss", 1},
-    {"gradient_norm", "grad_norm", 1},
-    {"grad_norm", "grad_norm", 1},
-    {"grad norm", "grad_norm", 1},
-    {"gradnorm", "grad_norm", 1},
-    {"gnorm", "grad_norm", 1},
-    {"learning_rate", "lr", 1},
-    {"learning rate", "lr", 1},
-    {"lr", "lr", 1},
-    {"loss_scale", "loss_scale", 1},
-    {"loss scale", "loss_scale", 1},
-    {"elapsed time per iteration (ms)", "step_time", 1e-3},
-    {"iter_time", "step_time", 1},
-    {"step_time", "step_time", 1},
-    {"time per step", "step_time", 1},
-    {"data_time", "data_time", 1},
-    {"tps", "tokens_per_s", 1},
-    {"tokens/s", "tokens_per_s", 1},
-    {"tokens_per_second", "tokens_per_s", 1},
-    {"tokens_per_second_per_gpu", "tokens_per_s", 1},
-    {"tflops", "tflops", 1},
-    {"throughput per gpu (tflop/s/gpu)", "tflops", 1},
-    {"mfu", "mfu", 1},
-    {"epoch", "epoch", 1},
-    {"ppl", "ppl", 1},
-    {"perplexity", "ppl", 1},
-    {"reward", "reward", 1},
-    {"kl", "kl", 1},
-    {"entropy", "entropy", 1},
-    {"mean_token_accuracy", "accuracy", 1},
-    {"accuracy", "accuracy", 1},
-    {"number of nan iterations", "nan_iterations", 1},
-    {"number of skipped iterations", "skipped_iterations", 1},
-    {"global_step", "step", 1},
-    {"current_steps", "step", 1},
-    {"total_steps", "total_steps", 1},
-    {"steps", "step", 1},
-    {"step", "step", 1},
+    ALIAS("eval_loss", "eval_loss", 1),
+    ALIAS("eval/loss", "eval_loss", 1),
+    ALIAS("val_loss", "eval_loss", 1),
+    ALIAS("valid_loss", "eval_loss", 1),
+    ALIAS("val/loss", "eval_loss", 1),
+    ALIAS("validation loss", "eval_loss", 1),
+    ALIAS("validation_loss", "eval_loss", 1),
+    ALIAS("val loss", "eval_loss", 1),
+    ALIAS("test_loss", "eval_loss", 1),
+    ALIAS("step_loss", "loss", 1),
+    ALIAS("train_loss", "loss", 1),
+    ALIAS("train/loss", "loss", 1),
+    ALIAS("training_loss", "loss", 1),
+    ALIAS("train loss", "loss", 1),
+    ALIAS("training loss", "loss", 1),
+    ALIAS("avr_loss", "loss", 1),
+    ALIAS("avg_loss", "loss", 1),
+    ALIAS("lm loss", "loss", 1),
+    ALIAS("lm_loss", "loss", 1),
+    ALIAS("total_loss", "loss", 1),
+    ALIAS("loss", "loss", 1),
+    ALIAS("gradient_norm", "grad_norm", 1),
+    ALIAS("grad_norm", "grad_norm", 1),
+    ALIAS("grad norm", "grad_norm", 1),
+    ALIAS("gradnorm", "grad_norm", 1),
+    ALIAS("gnorm", "grad_norm", 1),
+    ALIAS("learning_rate", "lr", 1),
+    ALIAS("learning rate", "lr", 1),
+    ALIAS("lr", "lr", 1),
+    ALIAS("loss_scale", "loss_scale", 1),
+    ALIAS("loss scale", "loss_scale", 1),
+    ALIAS("elapsed time per iteration (ms)", "step_time", 1e-3),
+    ALIAS("iter_time", "step_time", 1),
+    ALIAS("step_time", "step_time", 1),
+    ALIAS("time per step", "step_time", 1),
+    ALIAS("data_time", "data_time", 1),
+    ALIAS("tps", "tokens_per_s", 1),
+    ALIAS("tokens/s", "tokens_per_s", 1),
+    ALIAS("tokens_per_second", "tokens_per_s", 1),
+    ALIAS("tokens_per_second_per_gpu", "tokens_per_s", 1),
+    ALIAS("tflops", "tflops", 1),
+    ALIAS("throughput per gpu (tflop/s/gpu)", "tflops", 1),
+    ALIAS("mfu", "mfu", 1),
+    ALIAS("epoch", "epoch", 1),
+    ALIAS("ppl", "ppl", 1),
+    ALIAS("perplexity", "ppl", 1),
+    ALIAS("reward", "reward", 1),
+    ALIAS("kl", "kl", 1),
+    ALIAS("entropy", "entropy", 1),
+    ALIAS("mean_token_accuracy", "accuracy", 1),
+    ALIAS("accuracy", "accuracy", 1),
+    ALIAS("number of nan iterations", "nan_iterations", 1),
+    ALIAS("number of skipped iterations", "skipped_iterations", 1),
+    ALIAS("global_step", "step", 1),
+    ALIAS("current_steps", "step", 1),
+    ALIAS("total_steps", "total_steps", 1),
+    ALIAS("steps", "step", 1),
+    ALIAS("step", "step", 1),
 };
 
 static bool is_sep(char c)
@@ -193,9 +199,8 @@ static struct str key_before(struct str line, size_t end)
     return str_slice(line, start, end);
 }
 
-static bool ends_with_key(struct str text, const char *key)
+static bool ends_with(struct str text, const char *key, size_t n)
 {
-    size_t n = strlen(key);
     if (text.n < n || lower(text.p[text.n - 1]) != key[n - 1]) {
         return false;
     }
@@ -206,6 +211,11 @@ static bool ends_with_key(struct str text, const char *key)
     }
     char before = text.n > n ? text.p[text.n - n - 1] : ' ';
     return !word_char(before) && before != '-';
+}
+
+static bool ends_with_key(struct str text, const char *key)
+{
+    return ends_with(text, key, strlen(key));
 }
 
 /* A name of our own for losses that no row knows ("aux_loss", "D loss"), else NULL. */
@@ -228,7 +238,7 @@ static bool own_loss_name(struct str key, char name[METRIC_NAME_MAX])
 static const struct alias *alias_of(struct str key)
 {
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
-        if (ends_with_key(key, aliases[i].key)) {
+        if (ends_with(key, aliases[i].key, aliases[i].n)) {
             return &aliases[i];
         }
     }
@@ -359,6 +369,17 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     out->count = kept;
 }
 
+/* Bars of trainers have no label, or a short one: most need no search for words. */
+static bool has_letters(struct str text)
+{
+    for (size_t i = 0; i < text.n; i++) {
+        if (((unsigned char)text.p[i] | 0x20) >= 'a' && ((unsigned char)text.p[i] | 0x20) <= 'z') {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool has_word(struct str text, const char *const *words, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -437,12 +458,13 @@ bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
     struct str label = str_slice(line, done_from > 160 ? done_from - 160 : 0, done_from);
     bool steps;
     double rate = bar_rate(in, &steps);
+    bool labelled = has_letters(label);
     *ret_bar = (struct progress_bar){
         .done = (int64_t)done,
         .total = (int64_t)total,
         .seconds_per_step = rate,
-        .loading = str_has(label, "oading"),
-        .training = steps && !has_word(label, other, ARRAY_LEN(other)) &&
+        .loading = labelled && str_has(label, "oading"),
+        .training = steps && !(labelled && has_word(label, other, ARRAY_LEN(other))) &&
                     !has_word(in, &other[ARRAY_LEN(other) - 1], 1),
     };
     return true;

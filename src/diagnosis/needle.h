@@ -18,7 +18,7 @@
 enum {
     NEEDLE_MIN = 3,
     NEEDLE_MAX = 28,
-    NEEDLE_SET_MAX = 200
+    NEEDLE_SET_MAX = 1000
 };
 
 /* A set of bytes. */

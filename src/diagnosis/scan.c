@@ -32,7 +32,7 @@ struct db_head {
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB3";
+static const char MAGIC[8] = "ASSAYDB4";
 
 struct scanner {
     struct arena *arena;
@@ -116,6 +116,10 @@ static enum status compile(struct arena *a, const struct pattern *patterns, size
         }
         arena_free(scratch);
     }
+    if (needles->count > UINT16_MAX) {
+        return err_set(err, ST_LIMIT, "the patterns have more than %d texts to look for",
+                       UINT16_MAX);
+    }
     *ret_db = NULL;
     if (left == 0) {
         return ST_OK;
@@ -180,7 +184,7 @@ static struct sieve *sieve_from(struct arena *a, const struct db_head *head, con
     memcpy(needles, bytes + sets_size, needles_size);
     for (size_t i = 0; i < head->needles; i++) {
         const struct packed_needle *n = &needles[i];
-        size_t stretch = n->n >= 11 ? 11 : n->n >= 7 ? 7 : n->n >= 5 ? 5 : 0;
+        size_t stretch = n->n >= 11 ? 11 : n->n >= 5 ? 5 : 0;
         if (n->id >= id_count || n->n < NEEDLE_MIN || n->n > NEEDLE_MAX ||
             n->stretch + stretch > n->n || n->before >= head->sets || n->after >= head->sets) {
             return NULL;
@@ -198,7 +202,7 @@ static bool head_fits(const void *block, size_t size, uint64_t digest, struct db
     memcpy(ret_head, block, sizeof *ret_head);
     const struct db_head *h = ret_head;
     return memcmp(h->magic, MAGIC, sizeof MAGIC) == 0 && h->digest == digest &&
-           h->sets <= SIEVE_SETS_MAX && h->needles <= size && h->size <= size &&
+           h->sets <= SIEVE_SETS_MAX && h->needles <= UINT16_MAX && h->size <= size &&
            sizeof *h + h->sets * sizeof(struct byte_set) +
                    h->needles * sizeof(struct packed_needle) + h->size ==
                size;

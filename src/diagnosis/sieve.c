@@ -1,38 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See sieve.h. The bit tables stay in the first two cache levels; the loop does a load, two to six
- * multiplications and bit tests for four bytes of text. */
+/*
+ * See sieve.h. Three bit tables that stay in the nearest cache, and chains of entries behind them:
+ * long groups (eight bytes, needles of eleven and more) at every fourth position, quads (four bytes,
+ * needles of five and more) and trios (three bytes, for the rest) at every second.
+ */
 #include "diagnosis/sieve.h"
 
 #include <string.h>
+
+#if defined(__x86_64__)
+# include <immintrin.h>
+#endif
 
 #include "base/vec.h"
 
 enum {
     LONG_BITS = 18,
-    WIDE_BITS = 16,
-    PAIR_BITS = 15,
-    EACH_BITS = 14,
+    QUAD_BITS = 16,
+    TRIO_BITS = 17,
     COMMON_BITS = 14,
     SLOTS_MIN = 1024
 };
 
 #define FOLD4 0x20202020u
+#define FOLD8 0x2020202020202020u
 #define HASH  0x9e3779b1u
+
+#define HASH_LOW  0x85ebca6bu
+#define HASH_HIGH 0xc2b2ae35u
 
 enum step {
     STEP_LONG = 0,
-    STEP_FOUR,
-    STEP_TWO,
-    STEP_ONE,
-    STEP_TRIPLE
+    STEP_QUAD,
+    STEP_TRIO
 };
 
 struct entry {
-    uint32_t
-        group; /* four folded bytes, three for needles of three, a hash of eight for long ones */
-    uint32_t needle; /* index */
+    uint32_t group;  /* four or three folded bytes; a hash of eight for long ones */
+    uint32_t first;  /* the needle's first four bytes, three of a short one */
+    uint16_t needle; /* index */
     uint32_t next;   /* in the chain, index + 1 */
-    uint8_t offset;  /* of the group in the needle */
+    int8_t offset;   /* of the group in the needle; -1: it begins in front */
     uint8_t step;
 };
 
@@ -43,13 +51,9 @@ struct sieve {
     VEC_OF(struct entry) entries;
     uint32_t *slots;
     uint32_t slot_mask;
-    uint64_t *longs; /* every fourth position, eight bytes */
-    uint64_t *wide;  /* every fourth position */
-    uint64_t *pair;  /* every second */
-    uint64_t *each;  /* every one */
-    bool has_each;
-    bool has_triple;
-    uint64_t *triple;
+    uint64_t *longs;
+    uint64_t *quads;
+    uint64_t *trios;
 };
 
 static uint32_t group_at(const unsigned char *p)
@@ -66,13 +70,20 @@ static uint64_t long_at(const unsigned char *p)
     return v;
 }
 
-/* Eight bytes as a group: its upper bits index the bit table, all of it the chains. */
-static uint32_t long_group(uint64_t v)
+/* Eight bytes as a group: its upper bits index the bit table, all of it the chains. Made of two
+ * halves, so that eight positions can be computed at once. */
+static inline uint32_t long_group(uint64_t v)
 {
-    return (uint32_t)(v * 0x9e3779b97f4a7c15u >> 32);
+    return (uint32_t)v * HASH_LOW + (uint32_t)(v >> 32) * HASH_HIGH;
 }
 
-static uint32_t hash_bits(uint32_t group, int bits)
+/* A second bit in the same 32 of the table: both must be set. */
+static inline uint32_t long_second(uint32_t group)
+{
+    return (group >> (32 - LONG_BITS) & ~31u) | (group >> 4 & 31);
+}
+
+static inline uint32_t hash_bits(uint32_t group, int bits)
 {
     return group * HASH >> (32 - bits);
 }
@@ -82,45 +93,73 @@ static void bit_set(uint64_t *table, uint32_t at)
     table[at >> 6] |= 1ull << (at & 63);
 }
 
-static bool bit_has(const uint64_t *table, uint32_t at)
+static inline uint64_t bit_of(const uint64_t *table, uint32_t at)
 {
-    return (table[at >> 6] >> (at & 63) & 1) != 0;
+    return table[at >> 6] >> (at & 63) & 1;
 }
 
-static void enter(struct sieve *s, uint32_t needle, size_t offset, enum step step)
+static void enter(struct sieve *s, uint32_t needle, int offset, enum step step, uint32_t group)
 {
     const struct packed_needle *n = &s->needles[needle];
-    uint32_t group = group_at(n->text + (step == STEP_TRIPLE ? 0 : offset));
-    group = step == STEP_TRIPLE ? group & 0xffffffu : group;
-    group = step == STEP_LONG ? long_group(long_at(n->text + offset)) : group;
-    *VEC_PUSH(s->arena, &s->entries) = (struct entry){
-        .group = group, .needle = needle, .offset = (uint8_t)offset, .step = (uint8_t)step};
-    switch (step) {
-    case STEP_LONG: bit_set(s->longs, group >> (32 - LONG_BITS)); break;
-    case STEP_FOUR: bit_set(s->wide, hash_bits(group, WIDE_BITS)); break;
-    case STEP_TWO: bit_set(s->pair, hash_bits(group, PAIR_BITS)); break;
-    case STEP_ONE: bit_set(s->each, hash_bits(group, EACH_BITS)); break;
-    case STEP_TRIPLE: bit_set(s->triple, hash_bits(group, EACH_BITS)); break;
+    *VEC_PUSH(s->arena, &s->entries) = (struct entry){.group = group,
+                                                      .first = group_at(n->text) &
+                                                               (n->n > 3 ? UINT32_MAX : 0xffffffu),
+                                                      .needle = (uint16_t)needle,
+                                                      .offset = (int8_t)offset,
+                                                      .step = (uint8_t)step};
+    if (step == STEP_LONG) {
+        bit_set(s->longs, group >> (32 - LONG_BITS));
+        bit_set(s->longs, long_second(group));
+    } else if (step == STEP_QUAD) {
+        bit_set(s->quads, hash_bits(group, QUAD_BITS));
+    } else {
+        bit_set(s->trios, hash_bits(group, TRIO_BITS));
+    }
+}
+
+static uint32_t trio(unsigned a, unsigned b, unsigned c)
+{
+    return a | b << 8 | c << 16;
+}
+
+/* A needle of three bytes begins at an even position, or its last two stand at one with the byte
+ * behind it. Folding leaves 128 values for that. */
+static void enter_three(struct sieve *s, uint32_t index)
+{
+    const struct packed_needle *n = &s->needles[index];
+    bool done[256] = {false};
+    enter(s, index, 0, STEP_TRIO, trio(n->text[0], n->text[1], n->text[2]));
+    for (unsigned c = 0; c < 256; c++) {
+        unsigned folded = c | 0x20;
+        if (!done[folded] && byte_set_has(&s->sets[n->after], (unsigned char)c)) {
+            done[folded] = true;
+            enter(s, index, 1, STEP_TRIO, trio(n->text[1], n->text[2], folded));
+        }
     }
 }
 
 static void enter_needle(struct sieve *s, uint32_t index)
 {
     const struct packed_needle *n = &s->needles[index];
-    if (n->n >= 7) {
-        for (size_t k = 0; k < 4; k++) {
-            enter(s, index, n->stretch + k, n->n >= 11 ? STEP_LONG : STEP_FOUR);
+    const unsigned char *p = n->text + n->stretch;
+    if (n->n >= 11) {
+        for (int k = 0; k < 4; k++) {
+            enter(s, index, n->stretch + k, STEP_LONG, long_group(long_at(p + k)));
         }
     } else if (n->n >= 5) {
-        enter(s, index, n->stretch, STEP_TWO);
-        enter(s, index, n->stretch + 1u, STEP_TWO);
+        enter(s, index, n->stretch, STEP_QUAD, group_at(p));
+        enter(s, index, n->stretch + 1, STEP_QUAD, group_at(p + 1));
     } else if (n->n == 4) {
-        enter(s, index, 0, STEP_ONE);
-        s->has_each = true;
+        enter(s, index, 0, STEP_TRIO, trio(n->text[0], n->text[1], n->text[2]));
+        enter(s, index, 1, STEP_TRIO, trio(n->text[1], n->text[2], n->text[3]));
     } else {
-        enter(s, index, 0, STEP_TRIPLE);
-        s->has_triple = true;
+        enter_three(s, index);
     }
+}
+
+static uint32_t slot_of(const struct sieve *s, uint32_t group)
+{
+    return (group * HASH >> 7) & s->slot_mask;
 }
 
 static void chain_entries(struct sieve *s)
@@ -133,7 +172,7 @@ static void chain_entries(struct sieve *s)
     s->slot_mask = slots - 1;
     for (size_t i = s->entries.count; i-- > 0;) {
         struct entry *e = &s->entries.items[i];
-        uint32_t at = (e->group * HASH >> 7) & s->slot_mask;
+        uint32_t at = slot_of(s, e->group);
         e->next = s->slots[at];
         s->slots[at] = (uint32_t)i + 1;
     }
@@ -147,10 +186,8 @@ struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, si
     s->needles = needles;
     s->sets = sets;
     s->longs = arena_alloc(a, (1u << LONG_BITS) / 8);
-    s->wide = arena_alloc(a, (1u << WIDE_BITS) / 8);
-    s->pair = arena_alloc(a, (1u << PAIR_BITS) / 8);
-    s->each = arena_alloc(a, (1u << EACH_BITS) / 8);
-    s->triple = arena_alloc(a, (1u << EACH_BITS) / 8);
+    s->quads = arena_alloc(a, (1u << QUAD_BITS) / 8);
+    s->trios = arena_alloc(a, (1u << TRIO_BITS) / 8);
     for (size_t i = 0; i < count; i++) {
         enter_needle(s, (uint32_t)i);
     }
@@ -161,7 +198,7 @@ struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, si
 /* Length of the stretch of a needle that is looked for first. */
 static size_t stretch_length(size_t n)
 {
-    return n >= 11 ? 11 : n >= 7 ? 7 : n >= 5 ? 5 : n;
+    return n >= 11 ? 11 : n >= 5 ? 5 : n;
 }
 
 /* The stretch whose groups are rarest in ordinary text. */
@@ -252,18 +289,23 @@ static bool needle_here(const struct run *r, const struct packed_needle *n, size
            byte_set_has(&r->s->sets[n->after], after);
 }
 
-/* A group of the table stands at `at`: which needles are really there? */
-static __attribute__((noinline)) void look(const struct run *r, size_t at, uint32_t group,
-                                           enum step step)
+/* A group of a table stands at `at`: which needles are really there? */
+static void look(const struct run *r, size_t at, uint32_t group, enum step step)
 {
     const struct sieve *s = r->s;
-    for (uint32_t i = s->slots[(group * HASH >> 7) & s->slot_mask]; i != 0;) {
+    for (uint32_t i = s->slots[slot_of(s, group)]; i != 0;) {
         const struct entry *e = &s->entries.items[i - 1];
         i = e->next;
-        if (e->group != group || e->step != step || e->offset > at) {
+        if (e->group != group || e->step != step || (e->offset > 0 && (size_t)e->offset > at)) {
             continue;
         }
-        size_t start = at - e->offset;
+        size_t start = at - (size_t)e->offset;
+        if (start + 4 <= r->n) { /* most come no further */
+            uint32_t here = group_at((const unsigned char *)r->text + start) | FOLD4;
+            if (((here ^ e->first) & (e->first > 0xffffffu ? UINT32_MAX : 0xffffffu)) != 0) {
+                continue;
+            }
+        }
         const struct packed_needle *n = &s->needles[e->needle];
         if (needle_here(r, n, start)) {
             r->found(r->ctx, n->id, (uint32_t)(start + n->n));
@@ -271,70 +313,126 @@ static __attribute__((noinline)) void look(const struct run *r, size_t at, uint3
     }
 }
 
-static inline void check_each(const struct run *r, size_t at, uint32_t group)
+/* At least one table has a group of the eight folded bytes at `at`. */
+static __attribute__((noinline)) void look_all(const struct run *r, size_t at, uint64_t v,
+                                               bool whole)
 {
     const struct sieve *s = r->s;
-    if (s->has_each && bit_has(s->each, hash_bits(group, EACH_BITS))) {
-        look(r, at, group, STEP_ONE);
+    uint32_t g8 = long_group(v);
+    if (whole &&
+        (bit_of(s->longs, g8 >> (32 - LONG_BITS)) & bit_of(s->longs, long_second(g8))) != 0) {
+        look(r, at, g8, STEP_LONG);
     }
-    uint32_t triple = group & 0xffffffu;
-    if (s->has_triple && bit_has(s->triple, hash_bits(triple, EACH_BITS))) {
-        look(r, at, triple, STEP_TRIPLE);
+    for (size_t k = 0; k <= 2; k += 2) {
+        uint32_t quad = (uint32_t)(v >> (8 * k));
+        if (bit_of(s->quads, hash_bits(quad, QUAD_BITS)) != 0) {
+            look(r, at + k, quad, STEP_QUAD);
+        }
+        uint32_t three = quad & 0xffffffu;
+        if (bit_of(s->trios, hash_bits(three, TRIO_BITS)) != 0) {
+            look(r, at + k, three, STEP_TRIO);
+        }
     }
 }
 
-/* The last bytes, where no group of eight can be loaded. */
-static void run_tail(const struct run *r, size_t at)
+/* From `at` on, one position in four after the other; where it stopped. */
+static size_t run_plain(const struct run *r, size_t at)
 {
-    unsigned char last[16] = {0};
-    size_t left = r->n - at;
-    memcpy(last, r->text + at, left);
-    for (size_t k = 0; k < left; k++) {
-        uint32_t group = group_at(last + k) | FOLD4;
-        if (k % 4 == 0 && bit_has(r->s->wide, hash_bits(group, WIDE_BITS))) {
-            look(r, at + k, group, STEP_FOUR);
+    const uint64_t *longs = r->s->longs;
+    const uint64_t *quads = r->s->quads;
+    const uint64_t *trios = r->s->trios;
+    for (; at + 8 <= r->n; at += 4) {
+        uint64_t v = long_at((const unsigned char *)r->text + at) | FOLD8;
+        uint32_t q0 = (uint32_t)v;
+        uint32_t q2 = (uint32_t)(v >> 16);
+        uint32_t g8 = long_group(v);
+        uint64_t any = (bit_of(longs, g8 >> (32 - LONG_BITS)) & bit_of(longs, long_second(g8))) |
+                       bit_of(quads, hash_bits(q0, QUAD_BITS)) |
+                       bit_of(quads, hash_bits(q2, QUAD_BITS)) |
+                       bit_of(trios, hash_bits(q0 & 0xffffffu, TRIO_BITS)) |
+                       bit_of(trios, hash_bits(q2 & 0xffffffu, TRIO_BITS));
+        if (__builtin_expect(any != 0, 0)) {
+            look_all(r, at, v, true);
         }
-        if (k % 2 == 0 && bit_has(r->s->pair, hash_bits(group, PAIR_BITS))) {
-            look(r, at + k, group, STEP_TWO);
-        }
-        check_each(r, at + k, group);
     }
+    return at;
 }
+
+#if defined(__x86_64__)
+# define AVX2 __attribute__((target("avx2")))
+
+/* For eight hashes the bits of a table, in bit 0 of each lane (the other bits are anything). */
+AVX2 static inline __m256i table_bits(const uint64_t *table, __m256i hash)
+{
+    __m256i word = _mm256_i32gather_epi32((const int *)table, _mm256_srli_epi32(hash, 5), 4);
+    return _mm256_srlv_epi32(word, _mm256_and_si256(hash, _mm256_set1_epi32(31)));
+}
+
+AVX2 static inline __m256i long_bits(const uint64_t *table, __m256i group)
+{
+    const __m256i low = _mm256_set1_epi32(31);
+    __m256i hash = _mm256_srli_epi32(group, 32 - LONG_BITS);
+    __m256i word = _mm256_i32gather_epi32((const int *)table, _mm256_srli_epi32(hash, 5), 4);
+    __m256i second = _mm256_and_si256(_mm256_srli_epi32(group, 4), low);
+    return _mm256_and_si256(_mm256_srlv_epi32(word, _mm256_and_si256(hash, low)),
+                            _mm256_srlv_epi32(word, second));
+}
+
+AVX2 static inline __m256i folded_at(const char *p)
+{
+    return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi8(0x20));
+}
+
+AVX2 static inline __m256i hashes(__m256i v, int bits)
+{
+    return _mm256_srli_epi32(_mm256_mullo_epi32(v, _mm256_set1_epi32((int)HASH)), 32 - bits);
+}
+
+/* The same, eight positions (32 bytes) at once. */
+AVX2 static size_t run_avx2(const struct run *r)
+{
+    const struct sieve *s = r->s;
+    const __m256i three = _mm256_set1_epi32(0xffffff);
+    size_t at = 0;
+    for (; at + 40 <= r->n; at += 32) {
+        __m256i v0 = folded_at(r->text + at);
+        __m256i v2 = folded_at(r->text + at + 2);
+        __m256i v4 = folded_at(r->text + at + 4);
+        __m256i eight = _mm256_add_epi32(_mm256_mullo_epi32(v0, _mm256_set1_epi32((int)HASH_LOW)),
+                                         _mm256_mullo_epi32(v4, _mm256_set1_epi32((int)HASH_HIGH)));
+        __m256i any = long_bits(s->longs, eight);
+        any = _mm256_or_si256(any, table_bits(s->quads, hashes(v0, QUAD_BITS)));
+        any = _mm256_or_si256(any, table_bits(s->quads, hashes(v2, QUAD_BITS)));
+        any = _mm256_or_si256(any,
+                              table_bits(s->trios, hashes(_mm256_and_si256(v0, three), TRIO_BITS)));
+        any = _mm256_or_si256(any,
+                              table_bits(s->trios, hashes(_mm256_and_si256(v2, three), TRIO_BITS)));
+        unsigned lanes = (unsigned)_mm256_movemask_ps(
+            _mm256_castsi256_ps(_mm256_slli_epi32(any, 31)));
+        for (; lanes != 0; lanes &= lanes - 1) {
+            size_t here = at + 4 * (size_t)__builtin_ctz(lanes);
+            look_all(r, here, long_at((const unsigned char *)r->text + here) | FOLD8, true);
+        }
+    }
+    return at;
+}
+#endif
 
 void sieve_run(const struct sieve *s, const char *text, size_t n, sieve_found *found, void *ctx)
 {
     const struct run r = {.s = s, .text = text, .n = n, .found = found, .ctx = ctx};
-    const uint64_t *wide = s->wide;
-    const uint64_t *pair = s->pair;
-    bool has_each = s->has_each || s->has_triple;
     size_t at = 0;
-    for (; at + 8 <= n; at += 4) {
-        uint64_t v;
-        memcpy(&v, text + at, sizeof v);
-        v |= (uint64_t)FOLD4 << 32 | FOLD4;
-        uint32_t g0 = (uint32_t)v;
-        uint32_t g2 = (uint32_t)(v >> 16);
-        if (bit_has(wide, hash_bits(g0, WIDE_BITS))) {
-            look(&r, at, g0, STEP_FOUR);
-        }
-        uint32_t g8 = long_group(v);
-        if (bit_has(s->longs, g8 >> (32 - LONG_BITS))) {
-            look(&r, at, g8, STEP_LONG);
-        }
-        uint32_t h0 = hash_bits(g0, PAIR_BITS);
-        uint32_t h2 = hash_bits(g2, PAIR_BITS);
-        if (bit_has(pair, h0)) {
-            look(&r, at, g0, STEP_TWO);
-        }
-        if (bit_has(pair, h2)) {
-            look(&r, at + 2, g2, STEP_TWO);
-        }
-        if (has_each) {
-            check_each(&r, at, g0);
-            check_each(&r, at + 1, (uint32_t)(v >> 8));
-            check_each(&r, at + 2, g2);
-            check_each(&r, at + 3, (uint32_t)(v >> 24));
-        }
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        at = run_avx2(&r);
     }
-    run_tail(&r, at);
+#endif
+    at = run_plain(&r, at);
+    /* The last bytes; a line ends behind them. */
+    unsigned char last[16];
+    memset(last, '\n', sizeof last);
+    memcpy(last, text + at, n - at);
+    for (size_t k = 0; at + k < n; k += 4) {
+        look_all(&r, at + k, long_at(last + k) | FOLD8, false);
+    }
 }

@@ -2,9 +2,9 @@
 /*
  * Finds needles (needle.h) of many expressions in text at memory speed. Every fourth position is
  * looked at: a needle of eleven bytes or more has four of its eight-byte groups entered into a bit
- * table, one of which stands at such a position wherever the needle begins; seven bytes or more have
- * four groups of four. Shorter needles are looked for at every second or every position. What the
- * tables let through is compared.
+ * table, one of which stands at such a position wherever the needle begins. Shorter needles are looked
+ * for at every second position, by groups of four and of three bytes. What the tables let through is
+ * compared.
  */
 #ifndef ASSAY_DIAGNOSIS_SIEVE_H
 #define ASSAY_DIAGNOSIS_SIEVE_H
