@@ -24,7 +24,9 @@ enum {
     LINE_CUT = 64 * 1024,
     PROGRESS_EVERY = 32,
     FOLLOW_MS = 250,
-    SNIFF_LINES = 12
+    SNIFF_LINES = 12,
+    BARS_EXACT = 4096,
+    BAR_STRIDE = 8
 };
 
 struct log_reader {
@@ -56,6 +58,7 @@ struct log_reader {
     bool sniffed;
     unsigned logs; /* enum log_kind bits that apply */
     double moment;
+    uint64_t bars;             /* lines of progress bars and nothing else */
     char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
     size_t last_n;
     uint64_t *long_piece; /* per id: offset + 1 of the unfinished piece it hit already */
@@ -111,6 +114,7 @@ static void begin_file(struct log_reader *r, const char *source, int rank, int y
     r->logs = kernel ? LOG_KERNEL : LOG_TRAIN;
     r->moment = NAN;
     r->last_n = 0;
+    r->bars = 0;
     memset(r->long_piece, 0, (r->k->patterns_count + MARK_COUNT) * sizeof *r->long_piece);
     run_reader_begin_file(r->run);
     tracebacks_begin_file(r->tracebacks);
@@ -336,6 +340,25 @@ static void count_binary(struct log_reader *r, const struct frame *frame)
     r->sampled_binary += odd;
 }
 
+/*
+ * Bars say the same thing over and over, and a long log has millions. After the first BARS_EXACT of
+ * a file one in BAR_STRIDE is read, and the last one of each frame; a bar that shows a metric has
+ * another mark beside and is always read.
+ */
+static bool skips_bar(struct log_reader *r, const struct scan_hit *hits, size_t i, size_t count)
+{
+    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    if (hits[i].id != bar || ++r->bars <= BARS_EXACT || r->bars % BAR_STRIDE == 0) {
+        return false;
+    }
+    for (size_t k = i + 1; k < count && k < i + 1000; k++) {
+        if (hits[k].id == bar) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Walks through a frame: from hit to hit, or line by line while a reader wants that. */
 static void walk(struct log_reader *r, const struct frame *frame, struct scan_hit *hits,
                  size_t count)
@@ -357,6 +380,11 @@ static void walk(struct log_reader *r, const struct frame *frame, struct scan_hi
         size_t n = 0;
         while (i + n < count && hits[i + n].start == start) {
             n++;
+        }
+        if (n == 1 && !wants_lines(r) && skips_bar(r, hits, i, count)) {
+            i++;
+            at = end + 1;
+            continue;
         }
         struct piece piece = frame_piece(&cursor, start, end);
         size_t fresh = n;

@@ -362,10 +362,8 @@ static int on_match(unsigned id, unsigned long long from, unsigned long long to,
     return 0;
 }
 
-static int by_piece(const void *a, const void *b)
+static int by_piece(const struct scan_hit *x, const struct scan_hit *y)
 {
-    const struct scan_hit *x = a;
-    const struct scan_hit *y = b;
     if (x->start != y->start) {
         return x->start < y->start ? -1 : 1;
     }
@@ -375,20 +373,23 @@ static int by_piece(const void *a, const void *b)
     return (x->hit > y->hit) - (x->hit < y->hit);
 }
 
+/* Nearly sorted already: candidates come by position, but for needles close together. */
 static void order_hits(struct scanner *s)
 {
-    if (s->ordered) {
-        return;
+    struct scan_hit *hits = s->hits.items;
+    for (size_t i = 1; !s->ordered && i < s->hits.count; i++) {
+        struct scan_hit h = hits[i];
+        size_t k = i;
+        for (; k != 0 && by_piece(&hits[k - 1], &h) > 0; k--) {
+            hits[k] = hits[k - 1];
+        }
+        hits[k] = h;
     }
-    qsort(s->hits.items, s->hits.count, sizeof *s->hits.items, by_piece);
     size_t kept = 0;
     for (size_t i = 0; i < s->hits.count; i++) {
-        const struct scan_hit *h = &s->hits.items[i];
-        if (kept != 0 && s->hits.items[kept - 1].start == h->start &&
-            s->hits.items[kept - 1].id == h->id) {
-            continue;
+        if (kept == 0 || hits[kept - 1].start != hits[i].start || hits[kept - 1].id != hits[i].id) {
+            hits[kept++] = hits[i];
         }
-        s->hits.items[kept++] = *h;
     }
     s->hits.count = kept;
 }
