@@ -94,10 +94,12 @@ void kept_line_set(struct kept_line *k, const struct line_context *line)
 
 static void copy_text(char *to, struct str text)
 {
-    for (size_t i = 0; i < text.n; i++) {
-        to[i] = text.p[i] != '\0' ? text.p[i] : ' ';
-    }
+    memcpy(to, text.p, text.n);
     to[text.n] = '\0';
+    char *nul = to;
+    while ((nul = memchr(nul, '\0', (size_t)(to + text.n - nul))) != NULL) {
+        *nul++ = ' ';
+    }
 }
 
 static struct event event_of(const struct pattern *pattern, const struct line_context *line)

@@ -11,14 +11,16 @@
 /* Key endings and the names they stand for. The longest fitting row of a last letter comes first. */
 struct alias {
     const char *key;
-    size_t n; /* its length */
+    size_t n;  /* its length */
+    char last; /* its last letter, to pass over most rows quickly */
     const char *name;
     double scale;
 };
 
-#define ALIAS(key, name, scale)     \
- {                                  \
-  key, sizeof(key) - 1, name, scale \
+#define ALIAS(text, meaning, factor)                                                         \
+ {                                                                                           \
+  .key = (text), .n = sizeof(text) - 1, .last = (text)[sizeof(text) - 2], .name = (meaning), \
+  .scale = (factor)                                                                          \
  }
 static const struct alias aliases[] = {
     ALIAS("eval_loss", "eval_loss", 1),
@@ -133,14 +135,16 @@ double metric_number(struct str s, size_t *ret_length)
     *ret_length = 0;
     bool minus = s.n != 0 && s.p[0] == '-';
     at += s.n != 0 && (s.p[0] == '-' || s.p[0] == '+');
-    if (word_at(s, at, "nan")) {
+    if (at < s.n && lower(s.p[at]) == 'n' && word_at(s, at, "nan")) {
         *ret_length = at + 3;
         return NAN;
     }
-    bool infinity = word_at(s, at, "infinity");
-    if (infinity || word_at(s, at, "inf")) {
-        *ret_length = at + (infinity ? 8 : 3);
-        return minus ? -INFINITY : INFINITY;
+    if (at < s.n && lower(s.p[at]) == 'i') {
+        bool infinity = word_at(s, at, "infinity");
+        if (infinity || word_at(s, at, "inf")) {
+            *ret_length = at + (infinity ? 8 : 3);
+            return minus ? -INFINITY : INFINITY;
+        }
     }
     double v = 0;
     int exponent = 0;
@@ -237,8 +241,9 @@ static bool own_loss_name(struct str key, char name[METRIC_NAME_MAX])
 
 static const struct alias *alias_of(struct str key)
 {
+    char last = key.n != 0 ? lower(key.p[key.n - 1]) : '\0';
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
-        if (ends_with(key, aliases[i].key, aliases[i].n)) {
+        if (aliases[i].last == last && ends_with(key, aliases[i].key, aliases[i].n)) {
             return &aliases[i];
         }
     }
@@ -282,6 +287,9 @@ static void take_pair(struct metric_line *out, struct str key, struct str rest)
             rest.p[skip] == '\t')) {
         skip++;
     }
+    if (key.n == 0) {
+        return;
+    }
     rest = str_slice(rest, skip, rest.n);
     rest = str_starts(rest, "tensor(") ? str_slice(rest, 7, rest.n) : rest;
     size_t length;
@@ -289,7 +297,7 @@ static void take_pair(struct metric_line *out, struct str key, struct str rest)
     if (length == 0) {
         return;
     }
-    if (ends_with_key(key, "train_runtime")) {
+    if (lower(key.p[key.n - 1]) == 'e' && ends_with_key(key, "train_runtime")) {
         out->final = true;
         return;
     }
@@ -356,7 +364,9 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         }
         take_pair(out, key_before(line, i), str_slice(line, i + 1, line.n));
     }
-    megatron_step(out, line);
+    if (memchr(line.p, '|', line.n) != NULL) {
+        megatron_step(out, line);
+    }
     if (!out->final) {
         return;
     }

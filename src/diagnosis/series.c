@@ -26,6 +26,7 @@ struct growing {
 struct series_set {
     struct arena *arena;
     VEC_OF(struct growing *) items;
+    size_t hint; /* the same metrics come in the same order, line after line */
 };
 
 struct series_set *series_set_new(struct arena *a)
@@ -38,8 +39,10 @@ struct series_set *series_set_new(struct arena *a)
 static struct growing *find(struct series_set *set, const char *name, int rank)
 {
     for (size_t i = 0; i < set->items.count; i++) {
-        struct growing *g = set->items.items[i];
+        size_t at = (set->hint + i) % set->items.count;
+        struct growing *g = set->items.items[at];
         if (g->s.rank == rank && strcmp(g->s.name, name) == 0) {
+            set->hint = at + 1;
             return g;
         }
     }
@@ -161,11 +164,37 @@ void series_add(struct series_set *set, const char *name, int rank, double value
     keep(set->arena, &g->s, value, line);
 }
 
-static int by_size(const void *a, const void *b)
+/* The k-th smallest of n values, which are reordered (Hoare's selection). */
+static double select_value(double *v, size_t n, size_t k)
 {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
+    size_t low = 0;
+    size_t high = n - 1;
+    while (low < high) {
+        double pivot = v[low + (high - low) / 2];
+        size_t i = low;
+        size_t j = high;
+        for (;;) {
+            while (v[i] < pivot) {
+                i++;
+            }
+            while (v[j] > pivot) {
+                j--;
+            }
+            if (i >= j) {
+                break;
+            }
+            double spare = v[i];
+            v[i++] = v[j];
+            v[j--] = spare;
+        }
+        size_t split = v[j] > pivot ? j - 1 : j;
+        if (k <= split) {
+            high = split;
+        } else {
+            low = split + 1;
+        }
+    }
+    return v[k];
 }
 
 /* Median of the finite values in [from, to), NaN without any. */
@@ -180,8 +209,8 @@ static double median_of(const struct series *s, size_t from, size_t to, double *
     if (n == 0) {
         return NAN;
     }
-    qsort(scratch, n, sizeof *scratch, by_size);
-    return n % 2 != 0 ? scratch[n / 2] : (scratch[n / 2 - 1] + scratch[n / 2]) / 2;
+    double upper = select_value(scratch, n, n / 2);
+    return n % 2 != 0 ? upper : (select_value(scratch, n, n / 2 - 1) + upper) / 2;
 }
 
 /* The last quarter against the first, by medians; needs eight values and a tenth of difference. */
