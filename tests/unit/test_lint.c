@@ -140,6 +140,33 @@ static void test_deepspeed_against_trainer(void **state)
     assert_non_null(found(b, "config-zero3-save"));
 }
 
+/* Fault: only a missing key is noticed, not an explicit false; or the other spelling is not known. */
+static void test_zero3_gathers_weights(void **state)
+{
+    static const struct {
+        const char *text;
+        bool warns;
+    } rows[] = {
+        {"{\"zero_optimization\": {\"stage\": 3, \"ignore_unused_parameters\": true}}", true},
+        {"{\"zero_optimization\": {\"stage\": 3,"
+         " \"stage3_gather_16bit_weights_on_model_save\": false}}",
+         true},
+        {"{\"zero_optimization\": {\"stage\": 3,"
+         " \"stage3_gather_16bit_weights_on_model_save\": true}}",
+         false},
+        {"{\"zero_optimization\": {\"stage\": 3, \"gather_16bit_weights_on_model_save\": true}}",
+         false},
+        {"{\"zero_optimization\": {\"stage\": 2}}", false},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        b->facts = facts_new(b->arena);
+        take(b, "ds.json", rows[i].text);
+        assert_int_equal(found(b, "config-zero3-save") != NULL, rows[i].warns);
+        assert_null(found(b, "config-unknown-key"));
+    }
+}
+
 /* Fault: a script's own keys beside the trainer's are called unknown. */
 static void test_own_keys_of_a_script_pass(void **state)
 {
@@ -220,6 +247,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_precision_switches, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deepspeed_against_trainer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_own_keys_of_a_script_pass, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_zero3_gathers_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_accelerate, setup, teardown),
         cmocka_unit_test_setup_teardown(test_graph_of_a_cpu_machine, setup, teardown),
         cmocka_unit_test_setup_teardown(test_graph_marks_unknown, setup, teardown),
