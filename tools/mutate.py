@@ -94,8 +94,17 @@ def invalid_bytes(log, rnd):
     return b"\n".join(l for i, line in enumerate(data) for l in ([line, b"\xff\xfe\x00garbage\x80"] if i % 5 == 4 else [line]))
 
 
+def noise_100_mb(log, rnd):
+    """A hundred megabytes of healthy training before the case: slow, so only some cases take it."""
+    block = "\n".join(NOISE[1 + i % 2] % (i % 9 + 1, i % 60, i) for i in range(20000)) + "\n"
+    return block * (100_000_000 // len(block) + 1) + log
+
+
 MUTATIONS = [addresses, paths, pids, ranks, default_prefix, interleaved, colour, carriage_returns, crlf,
              truncated_tail, timestamps, noise_prefix, invalid_bytes]
+
+
+HEAVY = [noise_100_mb]
 
 
 def names():
@@ -104,7 +113,7 @@ def names():
 
 def apply(name, case, seed):
     rnd = random.Random(f"{seed}/{name}/{case['id']}")
-    change = next(m for m in MUTATIONS if m.__name__ == name)
+    change = next(m for m in MUTATIONS + HEAVY if m.__name__ == name)
     out = dict(case)
     out["log"] = change(case["log"], rnd)
     if name in ("addresses", "crlf") and case.get("kernel_log"):

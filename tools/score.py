@@ -161,6 +161,13 @@ def main():
                         print(f"    {i}: wanted {want}, got {got}")
             if o.max_false is not None and t.false > o.max_false:
                 bad.append(f"mutation {name}: {t.false} false alarms: {t.alarms}")
+        some = cases[::30]
+        plain = run(program, some, 1)
+        for change in mutate.HEAVY:
+            t = run(program, [mutate.apply(change.__name__, c, o.seed) for c in some], 1)
+            print(f"{change.__name__:24s} {t.line()}")
+            if o.within is not None and t.top1 < plain.top1:
+                bad.append(f"mutation {change.__name__}: {t.top1} of {len(some)} right, unchanged {plain.top1}")
     else:
         if base.misses:
             print("misses (case, wanted, answered):")
