@@ -39,7 +39,7 @@ void arena_on_exhausted(void (*handler)(const char *what))
     exhausted_handler = handler;
 }
 
-static void exhausted(const char *what)
+_Noreturn void arena_exhausted(const char *what)
 {
     if (exhausted_handler != NULL) {
         exhausted_handler(what);
@@ -51,7 +51,7 @@ struct arena *arena_new(size_t ceiling)
 {
     struct arena *a = calloc(1, sizeof *a);
     if (a == NULL) {
-        exhausted("out of memory: the system gave none for a new arena");
+        arena_exhausted("out of memory: the system gave none for a new arena");
     }
     a->ceiling = ceiling != 0 ? ceiling : DEFAULT_CEILING;
     a->next_block = FIRST_BLOCK;
@@ -77,12 +77,12 @@ static struct block *block_push(struct arena *a, size_t need)
     if (size > a->ceiling - a->reserved) {
         size = need;
         if (need > a->ceiling - a->reserved) {
-            exhausted("out of memory: this command's memory ceiling was reached");
+            arena_exhausted("out of memory: this command's memory ceiling was reached");
         }
     }
     struct block *b = malloc(sizeof *b + size);
     if (b == NULL) {
-        exhausted("out of memory: the system gave no more");
+        arena_exhausted("out of memory: the system gave no more");
     }
     b->older = a->top;
     b->size = size;
@@ -98,7 +98,7 @@ static struct block *block_push(struct arena *a, size_t need)
 void *arena_alloc(struct arena *a, size_t size)
 {
     if (size > SIZE_MAX - ALIGN) {
-        exhausted("out of memory: a size does not fit in the address space");
+        arena_exhausted("out of memory: a size does not fit in the address space");
     }
     size_t need = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     struct block *b = a->top;
@@ -115,7 +115,7 @@ void *arena_array(struct arena *a, size_t count, size_t size)
 {
     size_t total;
     if (__builtin_mul_overflow(count, size, &total)) {
-        exhausted("out of memory: a size does not fit in the address space");
+        arena_exhausted("out of memory: a size does not fit in the address space");
     }
     return arena_alloc(a, total);
 }

@@ -49,6 +49,9 @@ void arena_rewind(struct arena *a, struct arena_mark mark);
 /* Bytes handed out so far. */
 size_t arena_used(const struct arena *a);
 
+/* Calls the handler: for code that gets memory from a library and is refused. Does not return. */
+_Noreturn void arena_exhausted(const char *what);
+
 /* The handler for exhaustion, one per process. `what` is a full sentence. Must not return. */
 void arena_on_exhausted(void (*handler)(const char *what));
 

@@ -15,7 +15,7 @@ static bool is_choice(const char *arg)
 static void words(struct strbuf *out, const char *choices)
 {
     for (const char *p = choices; *p != '\0'; p++) {
-        strbuf_addc(out, *p == '|' ? ' ' : *p);
+        strbuf_addc(out, (char)(*p == '|' ? ' ' : *p));
     }
 }
 

@@ -17,7 +17,8 @@ enum {
     JIT_AFTER = 8,
     FAST_AFTER = 30000, /* its compilation takes tenths of a second for such expressions */
     MAX_CAPTURES = 24,
-    MAX_VALUE = 500
+    MAX_VALUE = 500,
+    COMPILE_NO_MEMORY = 121 /* PCRE2's ERR21, which its header does not name */
 };
 
 #define MATCH_LIMIT 200000
@@ -52,10 +53,11 @@ struct confirm *confirm_new(struct arena *a, const struct pattern *patterns, siz
     c->entries = arena_array(a, count, sizeof *c->entries);
     c->match = pcre2_match_data_create(MAX_CAPTURES + 1, NULL);
     c->context = pcre2_match_context_create(NULL);
-    if (c->context != NULL) {
-        pcre2_set_match_limit(c->context, MATCH_LIMIT);
-        pcre2_set_depth_limit(c->context, MATCH_LIMIT);
+    if (c->match == NULL || c->context == NULL) {
+        arena_exhausted("out of memory: expressions cannot be matched");
     }
+    pcre2_set_match_limit(c->context, MATCH_LIMIT);
+    pcre2_set_depth_limit(c->context, MATCH_LIMIT);
     return c;
 }
 
@@ -87,6 +89,10 @@ static pcre2_code *code_of(struct regex *r, const char *text)
         r->tried = true;
         r->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
                                 PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY, &error, &at, NULL);
+        if (r->code == NULL && error == COMPILE_NO_MEMORY) {
+            /* "Could not tell" would count as a match, and a benign pattern would take a fault away. */
+            arena_exhausted("out of memory: an expression could not be compiled");
+        }
     }
     if (r->code != NULL && ++r->uses == JIT_AFTER) {
         (void)pcre2_jit_compile(r->code, PCRE2_JIT_COMPLETE); /* without it, it is only slower */
@@ -104,6 +110,9 @@ static int run(struct confirm *c, struct regex *r, const char *regex, struct str
     int rc = pcre2_match(code, (PCRE2_SPTR)text.p, text.n, 0, 0, c->match, c->context);
     if (rc == PCRE2_ERROR_NOMATCH) {
         return 0;
+    }
+    if (rc == PCRE2_ERROR_NOMEMORY) {
+        arena_exhausted("out of memory: an expression could not be matched");
     }
     if (rc == 0) {
         return MAX_CAPTURES + 1;
