@@ -219,10 +219,7 @@ static double list_cost(const struct needle_list *l)
 {
     double cost = 0;
     for (size_t i = 0; i < l->count; i++) {
-        const struct needle *n = &l->items[i];
-        bool bound = memcmp(&n->before, &every_byte, sizeof n->before) != 0 ||
-                     memcmp(&n->after, &every_byte, sizeof n->after) != 0;
-        cost += needle_commonness(n->text, n->n) * (bound && n->n < 7 ? 0.3 : 1);
+        cost += needle_commonness(&l->items[i]);
     }
     return cost;
 }
@@ -354,13 +351,20 @@ static void sequence_add(struct parser *s, struct sequence *q, const struct part
         sequence_restart(q, &every_byte);
         return;
     }
+    bool repeated = false; /* "!{8,}": eight of them stand there */
+    for (unsigned i = 0; part->exact && min >= 2 && i < min && i < 8; i++) {
+        if (!append(&q->now, &part->texts, false)) {
+            break;
+        }
+        repeated = true;
+    }
     if (part->is_class) {
-        sequence_close(s, q, &part->set);
+        sequence_close(s, q, repeated ? &every_byte : &part->set);
         sequence_restart(q, &part->set);
         return;
     }
-    if (part->exact) { /* a text several times: it is there once */
-        (void)(append(&q->now, &part->texts, false) || (q->now.count = 0));
+    if (part->exact && min == 1 && !append(&q->now, &part->texts, false)) {
+        q->now.count = 0; /* too many: what stands here is not looked for */
     }
     sequence_close(s, q, &every_byte);
     sequence_restart(q, &every_byte);

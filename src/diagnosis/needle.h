@@ -47,8 +47,8 @@ struct needle_list {
 /* The needles expected to be rarest; false when the expression requires none of NEEDLE_MIN bytes. */
 bool needles_of(struct arena *a, const char *regex, struct needle_list *ret_needles);
 
-/* How often a folded text is expected in ordinary logs, as a weight for choosing. */
-double needle_commonness(const unsigned char *text, size_t n);
+/* How often a needle is expected in ordinary logs, as a weight for choosing. */
+double needle_commonness(const struct needle *needle);
 
 /* The text behind it, as it is (not folded). */
 const char *needle_sample(size_t *ret_n);

@@ -41,11 +41,17 @@ static const char sample[] =
     "evaluation: eval_loss: 1.5 eval_runtime: 33.1 eval_samples_per_second: 12 epoch 3 of 10\n"
     "file \"/opt/venv/lib/python3.10/site-packages/torch/nn/modules/module.py\", line 1511, in "
     "_wrapped_call_impl return self._call_impl(*args, **kwargs) forward backward\n"
+    "it was said that they were here before, because there is no other way to look at what had been "
+    "expected by those who came first; she was not sure if it would have been better than the last, "
+    "but he did as he was told and then went on with his work for the rest of the year 1990.\n"
+    "/data/runs/part-00001.py import error handling info set status data/train.json options list\n"
     "the quick text of a training sample with words from the web, and a few numbers 123 456 789.\n"
     "using device: cuda rocm gpu memory allocated reserved free total batch size version 2.6.0\n";
 
-double needle_commonness(const unsigned char *text, size_t n)
+double needle_commonness(const struct needle *needle)
 {
+    const unsigned char *text = needle->text;
+    size_t n = needle->n;
     double weight = pow(12, -(double)(n < 10 ? n : 10));
     unsigned found = 0;
     const size_t size = sizeof sample - 1;
@@ -57,7 +63,9 @@ double needle_commonness(const unsigned char *text, size_t n)
         while (k < n && ((unsigned char)sample[at + k] | 0x20) == text[k]) {
             k++;
         }
-        found += k == n;
+        unsigned char before = at != 0 ? (unsigned char)sample[at - 1] : '\n';
+        found += k == n && byte_set_has(&needle->before, before) &&
+                 byte_set_has(&needle->after, (unsigned char)sample[at + n]);
     }
     return weight + 0.01 * found;
 }

@@ -32,7 +32,7 @@ struct db_head {
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB4";
+static const char MAGIC[8] = "ASSAYDB6";
 
 struct scanner {
     struct arena *arena;

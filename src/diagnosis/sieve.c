@@ -39,7 +39,6 @@ struct entry {
     uint32_t group;  /* four or three folded bytes; a hash of eight for long ones */
     uint32_t first;  /* the needle's first four bytes, three of a short one */
     uint16_t needle; /* index */
-    uint32_t next;   /* in the chain, index + 1 */
     int8_t offset;   /* of the group in the needle; -1: it begins in front */
     uint8_t step;
 };
@@ -49,7 +48,8 @@ struct sieve {
     const struct packed_needle *needles;
     const struct byte_set *sets;
     VEC_OF(struct entry) entries;
-    uint32_t *slots;
+    const struct entry *sorted; /* by slot */
+    uint32_t *slots;            /* where each slot begins */
     uint32_t slot_mask;
     uint64_t *longs;
     uint64_t *quads;
@@ -162,20 +162,26 @@ static uint32_t slot_of(const struct sieve *s, uint32_t group)
     return (group * HASH >> 7) & s->slot_mask;
 }
 
-static void chain_entries(struct sieve *s)
+/* Sorts the entries by slot, so that those of one slot lie side by side. */
+static void sort_entries(struct sieve *s)
 {
     uint32_t slots = SLOTS_MIN;
     while (slots < s->entries.count * 2) {
         slots *= 2;
     }
-    s->slots = arena_array(s->arena, slots, sizeof *s->slots);
+    s->slots = arena_array(s->arena, (size_t)slots + 2, sizeof *s->slots);
     s->slot_mask = slots - 1;
-    for (size_t i = s->entries.count; i-- > 0;) {
-        struct entry *e = &s->entries.items[i];
-        uint32_t at = slot_of(s, e->group);
-        e->next = s->slots[at];
-        s->slots[at] = (uint32_t)i + 1;
+    for (size_t i = 0; i < s->entries.count; i++) {
+        s->slots[slot_of(s, s->entries.items[i].group) + 2]++;
     }
+    for (uint32_t i = 2; i < slots + 2; i++) {
+        s->slots[i] += s->slots[i - 1];
+    }
+    struct entry *sorted = arena_array(s->arena, s->entries.count, sizeof *sorted);
+    for (size_t i = 0; i < s->entries.count; i++) { /* fills up to slots[slot + 1] */
+        sorted[s->slots[slot_of(s, s->entries.items[i].group) + 1]++] = s->entries.items[i];
+    }
+    s->sorted = sorted;
 }
 
 struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, size_t count,
@@ -191,7 +197,7 @@ struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, si
     for (size_t i = 0; i < count; i++) {
         enter_needle(s, (uint32_t)i);
     }
-    chain_entries(s);
+    sort_entries(s);
     return s;
 }
 
@@ -293,9 +299,10 @@ static bool needle_here(const struct run *r, const struct packed_needle *n, size
 static void look(const struct run *r, size_t at, uint32_t group, enum step step)
 {
     const struct sieve *s = r->s;
-    for (uint32_t i = s->slots[slot_of(s, group)]; i != 0;) {
-        const struct entry *e = &s->entries.items[i - 1];
-        i = e->next;
+    uint32_t slot = slot_of(s, group);
+    uint32_t end = s->slots[slot + 1];
+    for (uint32_t i = s->slots[slot]; i < end; i++) {
+        const struct entry *e = &s->sorted[i];
         if (e->group != group || e->step != step || (e->offset > 0 && (size_t)e->offset > at)) {
             continue;
         }

@@ -223,7 +223,8 @@ static void needles_are_what_every_match_contains(void **state)
     assert_needles("(?:abcd)+", "abcd");
     assert_needles("[Oo]ut of", "out of");
     assert_needles("(?i)\\bfoo bar\\b", "foo bar");
-    assert_needles("x{3}abc", "abc");
+    assert_needles("x{3}abc", "xxx");
+    assert_needles("bang!{4,}\\w", "bang!!!!");
     assert_needles("(?P<n>abcd)", "abcd");
     assert_needles("(?<=x)abcd", ""); /* not understood: requires nothing */
     assert_needles("ab", "");
