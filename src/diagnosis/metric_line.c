@@ -346,6 +346,51 @@ static void megatron_step(struct metric_line *out, struct str line)
     }
 }
 
+/* Words that say which step a line without signs is about. */
+static bool names_a_step(struct str key)
+{
+    return ends_with_key(key, "step") || ends_with_key(key, "iter") ||
+           ends_with_key(key, "iteration") || ends_with_key(key, "epoch");
+}
+
+/* The number behind the space at `at`, when nothing but a separator follows it. */
+static bool bare_number(struct str line, size_t at)
+{
+    struct str rest = str_slice(line, at + 1, line.n);
+    if (rest.n == 0 || rest.p[0] == ' ') {
+        return false;
+    }
+    size_t length;
+    (void)metric_number(rest, &length);
+    return length != 0 && (length == rest.n || strchr(" ,|;:])", rest.p[length]) != NULL);
+}
+
+/*
+ * "step 10 lm_loss 2.412 grad_norm 1.31": names and numbers with no sign between. Prose has such
+ * pairs too ("the best loss 1.2"), so the line must name its step before the loss.
+ */
+static void bare_pairs(struct metric_line *out, struct str line)
+{
+    if (str_find(line, "loss ", 0) == SIZE_MAX) {
+        return;
+    }
+    bool step_named = false;
+    for (size_t i = 1; i < line.n; i++) {
+        if (line.p[i] != ' ' || !bare_number(line, i)) {
+            continue;
+        }
+        struct str key = key_before(line, i);
+        if (key.n == 0 || str_find(key, "best", 0) != SIZE_MAX ||
+            str_find(key, "final", 0) != SIZE_MAX) {
+            continue;
+        }
+        step_named |= names_a_step(key);
+        if (step_named) {
+            take_pair(out, key, str_slice(line, i + 1, line.n));
+        }
+    }
+}
+
 void metric_line_parse(struct str line, struct metric_line *ret_line)
 {
     struct metric_line *out = ret_line;
@@ -364,6 +409,7 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         }
         take_pair(out, key_before(line, i), str_slice(line, i + 1, line.n));
     }
+    bare_pairs(out, line);
     if (memchr(line.p, '|', line.n) != NULL) {
         megatron_step(out, line);
     }

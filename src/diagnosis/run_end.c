@@ -307,9 +307,9 @@ static int signal_by_name(struct str s)
 static int signal_of(struct str s, int *ret_exit)
 {
     *ret_exit = 0;
-    static const char *const exit_keys[] = {"exitcode",         "exit code",
-                                            "exited with code", "exit status",
-                                            "exit with status", "exited with status"};
+    static const char *const exit_keys[] = {"exitcode",    "exit code",        "exited with code",
+                                            "exit status", "exit with status", "exited with status",
+                                            "return code", "returncode"};
     int64_t code = 0;
     for (size_t i = 0; i < ARRAY_LEN(exit_keys) && code == 0; i++) {
         code = line_number(s, exit_keys[i], 0);

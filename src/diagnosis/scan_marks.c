@@ -8,6 +8,7 @@
 
 const struct scan_mark_row scan_mark_rows[] = {
     {MARK_METRIC, "loss[:='\"]|[Nn]orm[:='\"]|ppl[:='\"]"},
+    {MARK_METRIC, "loss +(?:[0-9]+\\.[0-9]|nan\\b)"},
     {MARK_METRIC, "[^A-Za-z]steps?[:='\"]|\\biteration "},
     {MARK_PROGRESS, "it/s[\\],]|s/it[\\],]"},
     {MARK_TRACEBACK, "Traceback \\(most recent call last\\)"},
@@ -33,6 +34,7 @@ const struct scan_mark_row scan_mark_rows[] = {
     {MARK_DEATH, "Segmentation fault|core dumped|Fatal Python error|[Bb]us error|\\bAborted\\b"},
     {MARK_DEATH, "(?:^|[ :])Killed(?:$|[ \\t:])|exited on signal [0-9]|terminate called "},
     {MARK_DEATH, "exit(?:ed)? (?:with )?(?:on )?(?:code|status|signal)[ :=]{0,3}-?[0-9]"},
+    {MARK_DEATH, "return ?code[ :=]{0,3}-?[1-9]"},
     {MARK_DEATH, "non-zero exit status [0-9]|\\bSIG(?:KILL|SEGV|ABRT|BUS|ILL|FPE)\\b"},
     {MARK_DEATH, "Caught signal [0-9]+|killed by signal|DUE TO TIME LIMIT|oom.kill event"},
     {MARK_PHASE, "Loading (?:checkpoint|safetensors|pipeline|weights|model)|oading weights"},

@@ -65,7 +65,26 @@ static void metrics_of_many_frameworks_are_read(void **state)
     assert_true(isnan(metric("{'loss': nan, 'grad_norm': NaN}", "loss")));
     assert_true(isnan(metric("{'loss': nan, 'grad_norm': NaN}", "grad_norm")));
     assert_true(isinf(metric("loss: -Inf", "loss")));
+    assert_near(metric("step 10 lm_loss 2.412 grad_norm 1.31 lr 2.0e-06", "loss"), 2.412);
+    assert_near(metric("step 10 lm_loss 2.412 grad_norm 1.31 lr 2.0e-06", "grad_norm"), 1.31);
+    assert_near(metric("step 10 lm_loss 2.412 grad_norm 1.31 lr 2.0e-06", "lr"), 2e-6);
+    assert_near(metric("iter 40: loss 10.9331, time 512.12ms, mfu 31.02%", "loss"), 10.9331);
+    assert_true(isnan(metric("I0806 01:12:01.118 step 310 loss nan mfu 0.41", "loss")));
     assert_near(metric("loss: tensor(2.5, device='cuda:0')", "loss"), 2.5);
+}
+
+static void prose_about_losses_is_no_metric(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"the loss 3.5 is high", "step 300 best loss 1.2",
+                                        "loss 1.2 at step 300", "epoch 3 loss 2x"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        struct metric_line m;
+        metric_line_parse(str_of(lines[i]), &m);
+        for (size_t k = 0; k < m.count; k++) {
+            assert_string_not_equal(m.items[k].name, "loss");
+        }
+    }
 }
 
 static void numbers_are_read_exactly_enough(void **state)
@@ -285,6 +304,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics_of_many_frameworks_are_read),
+        cmocka_unit_test(prose_about_losses_is_no_metric),
         cmocka_unit_test(numbers_are_read_exactly_enough),
         cmocka_unit_test(bars_of_training_are_told_from_others),
         cmocka_unit_test(first_exception_of_a_chain_is_the_root),
