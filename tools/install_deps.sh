@@ -6,7 +6,9 @@ set -euo pipefail
 
 build="gcc g++ meson ninja-build pkg-config libvectorscan-dev libpcre2-dev libjansson-dev libyaml-dev zlib1g-dev libzstd-dev"
 test="$build python3 libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev ripgrep zstd jq binutils mandoc strace valgrind"
-full="$test python3-venv python3-pip clang-19 llvm-19 lld-19 librocrand1"
+full="$test python3-venv python3-pip"
+# Tools to compare with; a distribution that has none of them skips those comparisons.
+compare="clang-19 clang-tools-19 llvm-19 lld-19 llvm-14 librocrand1"
 
 case "${1:-build}" in
 build) wanted=$build ;;
@@ -23,6 +25,12 @@ fi
 # Older Ubuntu has vectorscan's elder twin with the same interface.
 if ! apt-cache show libvectorscan-dev >/dev/null 2>&1 && apt-cache show libhyperscan-dev >/dev/null 2>&1; then
     wanted=${wanted/libvectorscan-dev/libhyperscan-dev}
+fi
+
+if [ "${1:-build}" = full ]; then
+    for p in $compare; do
+        apt-cache show "$p" >/dev/null 2>&1 && wanted="$wanted $p"
+    done
 fi
 
 # libclang-rt carries its version in its name: take the one of the default clang.
