@@ -59,6 +59,7 @@ quick)
 test)
     suite "$build" unit
     suite "$build" cli
+    suite "$build" torture
     check lint tools/lint.sh "$build"
     check corpus-score tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.98 --max-false 0 corpus
     check corpus-second tools/score.py --assay "$build/assay" --min-top1 0.85 --min-top3 0.88 --max-false 0 corpus/second

@@ -34,5 +34,5 @@ torture() {
 
 torture diagnose 60 "$ASSAY" diagnose "$TMP/fault.log"
 torture "diagnose gz" 25 "$ASSAY" diagnose "$TMP/fault.log.gz"
-torture doctor 60 "$ASSAY" doctor --root "$SOURCE/tests/hosts/r9700-therock-kpack/root"
+torture doctor 30 "$ASSAY" doctor --root "$SOURCE/tests/hosts/r9700-therock-kpack/root"
 finish
