@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "diagnosis/log_read.h"
+#include "diagnosis/scan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -19,9 +20,17 @@ static const struct log_facts *read_in(struct arena *a, struct str bytes, size_t
         {.id = "killed", .regex = "^Killed\\s*$", .logs = LOG_ANY, .kind = PATTERN_CONSEQUENCE},
         {.id = "wide", .regex = "error[^a-z]{1,9}code", .logs = LOG_ANY, .kind = PATTERN_FAULT},
         {.id = "clear", .regex = "no error", .logs = LOG_ANY, .kind = PATTERN_CLEAR}};
-    const struct knowledge k = {.patterns = (struct pattern *)patterns, .patterns_count = 4};
+    static struct knowledge k = {.patterns = (struct pattern *)patterns, .patterns_count = 4};
+    static struct arena *kept; /* the database is made once */
     struct log_reader *r;
     struct err err;
+    if (kept == NULL) {
+        kept = arena_new(0);
+        if (scan_compile(kept, patterns, 4, SCAN_PLATFORM_BASELINE, &k.scanner_db[0].bytes,
+                         &k.scanner_db[0].size, &err) != ST_OK) {
+            abort();
+        }
+    }
     if (log_reader_new(a, &k, NULL, &r, &err) != ST_OK ||
         log_reader_add_bytes(r, "x", bytes, chunk, false, &err) != ST_OK) {
         abort();
