@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The log reader's own state, shared by log_read.c (files) and log_lines.c (lines). */
+#ifndef ASSAY_DIAGNOSIS_LOG_READER_H
+#define ASSAY_DIAGNOSIS_LOG_READER_H
+
+#include "diagnosis/event_store.h"
+#include "diagnosis/gpu_fault.h"
+#include "diagnosis/log_read.h"
+#include "diagnosis/run_end.h"
+#include "diagnosis/scan.h"
+#include "diagnosis/series.h"
+#include "diagnosis/traceback.h"
+
+struct log_reader {
+    struct arena *arena;
+    const struct knowledge *k;
+    struct log_options options;
+    struct scanner *scanner;
+    struct framer *framer;
+    struct event_store *store;
+    struct series_set *series;
+    struct run_reader *run;
+    struct gpu_faults *faults;
+    struct tracebacks *tracebacks;
+    const struct error_table *errors;
+    struct text_list notes;
+    bool has_train;
+    bool has_kernel;
+    uint64_t lines;
+    uint64_t bytes;
+    uint64_t sampled; /* bytes looked at by count_binary() */
+    uint64_t sampled_binary;
+    int file_count;
+
+    /* of the file being read */
+    const char *source;
+    int file_rank;
+    int year;
+    bool kernel;
+    bool sniffed;
+    unsigned logs; /* enum log_kind bits that apply */
+    double moment;
+    uint64_t bars;             /* lines of progress bars and nothing else */
+    char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
+    size_t last_n;
+    uint64_t *long_piece; /* per id: offset + 1 of the unfinished piece it hit already */
+};
+
+/* Hands what is in the framer to the readers: whole frames, what is left when `at_end`, finished
+ * lines when `flush`. */
+enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush,
+                             struct err *err) MUST_USE;
+
+#endif
