@@ -24,6 +24,7 @@ struct request {
     const struct knowledge *k;
     struct facts *facts; /* NULL when none were given */
     struct text_list kernel_logs;
+    const char *memory_log; /* path of this machine's kernel log in memory, or NULL */
 };
 
 /* This machine's kernel log through a memory file, so that it is read like any other log. */
@@ -74,6 +75,7 @@ static enum status gather(const struct cli *cli, struct request *r, struct err *
     if (here && r->kernel_logs.count == 0) {
         struct err denied = {0};
         if (kernel_log_here(cli, &path, &denied) == ST_OK) {
+            r->memory_log = path;
             *VEC_PUSH(cli->arena, &r->kernel_logs) = path;
         } else {
             cli_note(cli, "%s", denied.text);
@@ -131,6 +133,19 @@ static void ask_for_more(const struct cli *cli, const struct request *r,
     }
 }
 
+/* Evidence from the memory file says where it really came from. */
+static void name_sources(const struct request *r, struct finding_list *list)
+{
+    for (size_t i = 0; r->memory_log != NULL && i < list->count; i++) {
+        struct evidence_list *e = &list->items[i].evidence;
+        for (size_t k = 0; k < e->count; k++) {
+            if (strcmp(e->items[k].source, r->memory_log) == 0) {
+                e->items[k].source = "kernel log";
+            }
+        }
+    }
+}
+
 static int judge(struct cli *cli, const struct request *r, const struct log_facts *log)
 {
     struct diagnosis d;
@@ -138,6 +153,9 @@ static int judge(struct cli *cli, const struct request *r, const struct log_fact
     for (size_t i = 0; i < log->notes.count; i++) {
         *VEC_PUSH(cli->arena, &d.notes) = log->notes.items[i];
     }
+    name_sources(r, &d.causes);
+    name_sources(r, &d.secondary);
+    name_sources(r, &d.unknown);
     ask_for_more(cli, r, log, &d);
     int status;
     struct report report = {.command = "diagnose", .schema_version = 1, .notes = d.notes};
