@@ -24,7 +24,7 @@ for c in $commands; do
     expect "man $c" 0 "$ASSAY" man "$c"
     sed 's/\\-/-/g' "$TMP/out" >"$TMP/man"
     if command -v mandoc >/dev/null; then
-        problems=$(mandoc -T lint "$TMP/out" 2>&1 | grep -v 'referenced manual not found' || true)
+        problems=$(mandoc -T lint <"$TMP/out" 2>&1 | grep -v 'referenced manual not found' || true)
         [ -z "$problems" ] || { echo "FAILED man $c: $problems"; FAILED=1; }
     fi
     for o in $options; do
