@@ -247,7 +247,7 @@ bool py_record_next_library(struct str *record, struct arena *a, const char **re
 {
     struct str line;
     while (str_cut_line(record, &line)) {
-        struct str path = line;
+        struct str path;
         if (line.n != 0 && line.p[0] == '"') {
             size_t end = str_find_char(line, '"', 1);
             path = str_slice(line, 1, end == SIZE_MAX ? line.n : end);
