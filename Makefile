@@ -48,7 +48,8 @@ dist: ## dist/: a folder that runs on any x86-64 Linux with glibc 2.35 or newer
 	@tools/install_deps.sh build
 	@tools/make_dist.sh
 
-install: all
+install: all ## into PREFIX (/usr/local)
+	@meson configure $(BUILD) -Dprefix=$(PREFIX)
 	@DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --quiet
 
 clean:
