@@ -60,12 +60,12 @@ struct command {
 extern const struct option_spec common_options[];
 
 /* Rows that every command which renders a report puts into its table. */
-#define REPORT_OPTIONS                                                                     \
- {"format", 'f', OPTION_VALUE, "text|json|junit", "Form of the result"},                   \
-     {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},                            \
-     {"lang", 0, OPTION_VALUE, "LANG", "Language of findings, e.g. en or zh"},             \
- {                                                                                         \
-  "knowledge", 0, OPTION_VALUE, "DIR", "Use the rules in DIR instead of the built-in ones" \
+#define REPORT_OPTIONS                                                                          \
+ {"format", 'f', OPTION_VALUE, "text|json|junit", "Form of the result"},                        \
+     {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},                                 \
+     {"lang", 0, OPTION_VALUE, "LANG", "Language of findings: en, or zh as far as translated"}, \
+ {                                                                                              \
+  "knowledge", 0, OPTION_VALUE, "DIR", "Use the rules in DIR instead of the built-in ones"      \
  }
 
 /* All commands in the order of help; NULL-terminated. */

@@ -23,13 +23,21 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
 {
     const char *dir = cli_value(cli, "knowledge", NULL);
     const char *language = cli_value(cli, "lang", NULL);
+    const struct knowledge *k;
     if (dir != NULL) {
-        const struct knowledge *k;
         TRY(knowledge_from_dir(cli->arena, dir, language, &k, err));
-        *ret_knowledge = knowledge_with_builtin_scanner(cli->arena, k);
-        return ST_OK;
+        k = knowledge_with_builtin_scanner(cli->arena, k);
+    } else {
+        TRY(knowledge_builtin(cli->arena, language, &k, err));
     }
-    return knowledge_builtin(cli->arena, language, ret_knowledge, err);
+    if (language != NULL && !knowledge_speaks(k, language)) {
+        return err_set(err, ST_ABSENT,
+                       "there are no texts in the language '%s'; knowledge/texts/ holds one file a "
+                       "language, English is built in",
+                       language);
+    }
+    *ret_knowledge = k;
+    return ST_OK;
 }
 
 int session_report(const struct cli *cli, const struct report *r, int status)

@@ -214,6 +214,9 @@ enum status knowledge_check_dir(struct arena *a, const char *dir,
                                 const struct knowledge **ret_knowledge, struct text_list *problems,
                                 struct err *err) MUST_USE;
 
+/* True when there are texts in that language ("zh", "zh_CN"); English always is there. */
+bool knowledge_speaks(const struct knowledge *k, const char *language);
+
 /* The row whose pattern matches a concrete key ("gpu[3].gfx" -> "gpu[].gfx"), or NULL. */
 const struct fact_key *knowledge_fact_key(const struct knowledge *k, const char *key);
 

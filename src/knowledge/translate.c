@@ -154,3 +154,12 @@ void knowledge_translate(struct knowledge *k, struct arena *a, const char *langu
         }
     }
 }
+
+bool knowledge_speaks(const struct knowledge *k, const char *language)
+{
+    bool found = str_starts(str_of(language), "en");
+    for (size_t i = 0; i < k->translations_count; i++) {
+        found = found || speaks(&k->translations[i], str_of(language));
+    }
+    return found;
+}

@@ -36,6 +36,10 @@ echo "$n evidence lines stand where they are said to"
 expect "doctor on a frozen machine" 1 "$ASSAY" doctor --root tests/hosts/container-wrong-render-gid/root
 says "doctor on a frozen machine" out "--group-add 109"
 expect "the score is the last line" 1 bash -c "'$ASSAY' doctor --root tests/hosts/container-wrong-render-gid/root | tail -n 1 | grep -q '^health .*: -40'; exit \$((1 - \$?))"
+expect "Chinese texts" 1 "$ASSAY" doctor --lang zh --root tests/hosts/container-wrong-render-gid/root
+says "Chinese texts" out "缺少宿主机的组编号"
+expect "a language without texts" 2 "$ASSAY" doctor --lang xx --root tests/hosts/cpu-only/root
+says "a language without texts" err "no texts in the language 'xx'"
 expect "junit" 1 "$ASSAY" doctor --format junit --root tests/hosts/container-wrong-render-gid/root
 says "junit" out "<failure type=\"error\""
 finish
