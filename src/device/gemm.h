@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One matrix multiplication as every vendor library sees it, and the table a library fills in.
+ *
+ *   D = activation(alpha * op(A) * op(B) + beta * C + bias)      op(X) = X or its transpose
+ *
+ * op(A) is m x k, op(B) is k x n, C and D are m x n. Storage is column-major as in BLAS (element
+ * (i, j) at i + j * ld); a row-major call is the same call with A and B exchanged, and is written
+ * that way here so that there is one convention. Leading dimensions and strides count elements.
+ * D is C for the classic BLAS calls.
+ */
+#ifndef ASSAY_DEVICE_GEMM_H
+#define ASSAY_DEVICE_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/err.h"
+
+enum gemm_epilogue {
+    GEMM_EPILOGUE_NONE = 0,
+    GEMM_EPILOGUE_BIAS, /* bias has m elements, added to every column */
+    GEMM_EPILOGUE_RELU,
+    GEMM_EPILOGUE_GELU, /* tanh form, as cuBLASLt and hipBLASLt define it */
+    GEMM_EPILOGUE_BIAS_RELU,
+    GEMM_EPILOGUE_BIAS_GELU,
+    GEMM_EPILOGUE_COUNT
+};
+
+enum gemm_compute {
+    GEMM_COMPUTE_DEFAULT = 0, /* float32 accumulation for 16-bit and smaller, else the dtype */
+    GEMM_COMPUTE_TF32,
+    GEMM_COMPUTE_COUNT
+};
+
+struct gemm_shape {
+    int64_t m, n, k;
+    int64_t lda, ldb, ldc;
+    int64_t batch;                        /* 1 when there is none */
+    int64_t stride_a, stride_b, stride_c; /* between batch entries; 0 only when batch is 1 */
+    bool transpose_a, transpose_b;
+    enum dtype dtype_ab; /* of A and B */
+    enum dtype dtype_c;  /* of C, D and bias */
+    enum gemm_compute compute;
+    enum gemm_epilogue epilogue;
+    double alpha, beta;
+};
+
+/* Device addresses; for CPU libraries plain pointers. */
+struct gemm_operands {
+    const void *a, *b, *bias;
+    void *c; /* read when beta is not 0, written always */
+    void *workspace;
+    size_t workspace_bytes;
+};
+
+/* An algorithm or solution that the library offers for one shape. */
+struct gemm_choice {
+    int64_t id;     /* the library's own number; -1: the library decides */
+    char name[160]; /* kernel or solution name where the library tells, else "" */
+    size_t workspace_bytes;
+};
+
+struct device;       /* see device.h */
+struct gemm_library; /* one opened library on one device */
+
+/* What a vendor file provides. All pointers are set; a library that offers no choice returns one
+ * entry with id -1. `status` of run: ST_UNSUPPORTED when the library declines the shape. */
+struct gemm_vendor {
+    const char *name; /* "openblas", "cublaslt", "hipblaslt", "rocblas", "clblast" */
+    enum status (*open)(struct arena *a, struct device *device, const char *path,
+                        struct gemm_library **ret_library, struct err *err);
+    void (*close)(struct gemm_library *library);
+    const char *(*version)(const struct gemm_library *library); /* "0.3.21 (Zen)" */
+    bool (*supports)(const struct gemm_library *library, const struct gemm_shape *shape);
+    enum status (*choices)(struct gemm_library *library, const struct gemm_shape *shape,
+                           struct gemm_choice *ret_choices, size_t capacity, size_t *ret_count,
+                           struct err *err);
+    enum status (*run)(struct gemm_library *library, const struct gemm_shape *shape,
+                       const struct gemm_operands *operands, const struct gemm_choice *choice,
+                       struct err *err);
+};
+
+#endif
