@@ -83,6 +83,21 @@ static void score(struct json_out *j, const struct report_score *s)
     json_object_end(j);
 }
 
+static void table(struct json_out *j, const struct report_table *t)
+{
+    json_key(j, t->key);
+    json_list(j);
+    for (size_t r = 0; r < t->row_count; r++) {
+        json_object(j);
+        for (size_t c = 0; c < t->column_count; c++) {
+            json_key(j, t->columns[c].key);
+            json_value(j, &t->cells[r * t->column_count + c]);
+        }
+        json_object_end(j);
+    }
+    json_list_end(j);
+}
+
 static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
 {
     (void)o;
@@ -93,6 +108,10 @@ static void render(const struct report *r, const struct report_options *o, struc
     json_int(&j, r->schema_version);
     json_field(&j, "command", r->command);
     json_field(&j, "verdict", r->verdict);
+    for (size_t i = 0; i < r->number_count; i++) {
+        json_key(&j, r->numbers[i].key);
+        json_int(&j, r->numbers[i].value);
+    }
     if (r->stage_count != 0) {
         json_key(&j, "stages");
         json_list(&j);
@@ -104,6 +123,9 @@ static void render(const struct report *r, const struct report_options *o, struc
             json_object_end(&j);
         }
         json_list_end(&j);
+    }
+    for (size_t i = 0; i < r->table_count; i++) {
+        table(&j, &r->tables[i]);
     }
     for (size_t l = 0; l < r->list_count; l++) {
         json_key(&j, r->lists[l].key);

@@ -86,6 +86,36 @@ static void stage_case(struct strbuf *out, const struct report_stage *s)
     strbuf_addz(out, "    </testcase>\n");
 }
 
+/* The schema of JUnit has properties before the test cases. */
+static void properties(struct strbuf *out, const struct report *r, struct arena *scratch)
+{
+    if (r->table_count == 0 && r->number_count == 0) {
+        return;
+    }
+    strbuf_addz(out, "    <properties>\n");
+    for (size_t i = 0; i < r->number_count; i++) {
+        strbuf_addz(out, "      <property");
+        attribute(out, "name", r->numbers[i].key);
+        strbuf_fmt(out, " value=\"%lld\"/>\n", (long long)r->numbers[i].value);
+    }
+    struct strbuf cell;
+    strbuf_init(&cell, scratch, 4096);
+    for (size_t i = 0; i < r->table_count; i++) {
+        const struct report_table *t = &r->tables[i];
+        for (size_t n = 0; n < t->row_count * t->column_count; n++) {
+            const char *key = t->columns[n % t->column_count].key;
+            strbuf_addz(out, "      <property");
+            attribute(out, "name",
+                      arena_fmt(scratch, "%s.%zu.%s", t->key, n / t->column_count, key));
+            strbuf_clear(&cell);
+            value_print(&cell, &t->cells[n]);
+            attribute(out, "value", cell.p);
+            strbuf_addz(out, "/>\n");
+        }
+    }
+    strbuf_addz(out, "    </properties>\n");
+}
+
 static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
 {
     (void)o;
@@ -109,6 +139,9 @@ static void render(const struct report *r, const struct report_options *o, struc
     strbuf_addz(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite");
     attribute(out, "name", r->command);
     strbuf_fmt(out, " tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n", tests, failures, skipped);
+    struct arena *scratch = arena_new(0);
+    properties(out, r, scratch);
+    arena_free(scratch);
     for (size_t i = 0; i < r->stage_count; i++) {
         stage_case(out, &r->stages[i]);
     }

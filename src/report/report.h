@@ -11,6 +11,8 @@
 #include "base/finding.h"
 #include "base/str.h"
 
+#include "report/table.h"
+
 /* A list of findings under one JSON key. */
 struct report_list {
     const char *key;     /* "causes", "findings", "secondary" */
@@ -54,6 +56,10 @@ struct report {
     struct report_stage *stages;
     size_t stage_count;
     struct report_score score;
+    struct report_table tables[4];
+    size_t table_count;
+    struct report_number numbers[4];
+    size_t number_count;
 };
 
 struct report_options {

@@ -201,6 +201,13 @@ static void render(const struct report *r, const struct report_options *o, struc
     for (size_t l = 0; l < r->list_count; l++) {
         list(out, o, &r->lists[l]);
     }
+    for (size_t i = 0; i < r->table_count; i++) {
+        if (r->tables[i].heading != NULL) {
+            strbuf_fmt(out, "%s%s%s\n", bold(o), r->tables[i].heading, plain(o));
+        }
+        report_table_text(&r->tables[i], out);
+        strbuf_addc(out, '\n');
+    }
     for (size_t i = 0; i < r->notes.count; i++) {
         strbuf_fmt(out, "%-*s", LABEL, "note");
         wrapped(out, r->notes.items[i], o->width);
