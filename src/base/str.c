@@ -233,6 +233,14 @@ size_t str_distance(struct str a, struct str b, size_t limit)
     return prev[b.n];
 }
 
+void str_print(char *to, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(to, size, fmt, ap);
+    va_end(ap);
+}
+
 void strbuf_init(struct strbuf *b, struct arena *arena, size_t ceiling)
 {
     *b = (struct strbuf){.arena = arena, .ceiling = ceiling, .capacity = 256};

@@ -54,6 +54,9 @@ enum status str_to_double(struct str s, double *ret_value) MUST_USE; /* accepts 
 /* Edits needed to turn a into b, transposition included; stops counting above `limit`. */
 size_t str_distance(struct str a, struct str b, size_t limit);
 
+/* snprintf for fields of fixed size in records: what does not fit is cut. */
+void str_print(char *to, size_t size, const char *fmt, ...) PRINTF_LIKE(3, 4);
+
 struct strbuf {
     struct arena *arena;
     char *p; /* NUL-terminated, never NULL after strbuf_init */
