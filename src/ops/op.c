@@ -8,9 +8,8 @@
 #include "ops/op_rows.h"
 
 const struct op *const op_table[] = {
-    &op_gemm,
-    &op_linear,
-    NULL,
+    &op_gemm,          &op_linear, &op_rms_norm, &op_layer_norm, &op_softmax,
+    &op_cross_entropy, &op_rope,   &op_swiglu,   NULL,
 };
 
 const struct op *op_find(struct str name)

@@ -5,7 +5,17 @@
 
 #include "ops/op.h"
 
-extern const struct op op_gemm;   /* op_gemm.c */
-extern const struct op op_linear; /* op_gemm.c */
+/* op_gemm.c */
+extern const struct op op_gemm;
+extern const struct op op_linear;
+/* op_norm.c */
+extern const struct op op_rms_norm;
+extern const struct op op_layer_norm;
+/* op_loss.c */
+extern const struct op op_softmax;
+extern const struct op op_cross_entropy;
+/* op_pointwise.c */
+extern const struct op op_swiglu;
+extern const struct op op_rope;
 
 #endif

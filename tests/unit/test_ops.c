@@ -21,6 +21,17 @@ static const char *const cases[] = {
     "gemm float64 seed=5 m=3 n=3 k=3 bias=1 activation=gelu",
     "linear float64 seed=6 rows=3 n=4 k=5",
     "linear float64 seed=7 rows=1 n=1 k=1 bias=0",
+    "rms_norm float64 seed=8 rows=3 d=7",
+    "rms_norm float64 seed=9 rows=2 d=5 eps=0.1 convention=zero_centred",
+    "rms_norm float64 seed=10 rows=2 d=1 eps=0.5 convention=cast_first",
+    "layer_norm float64 seed=11 rows=3 d=7",
+    "layer_norm float64 seed=12 rows=2 d=4 eps=0.1",
+    "softmax float64 seed=13 rows=3 n=5",
+    "cross_entropy float64 seed=14 rows=5 vocab=7 ignored=2",
+    "cross_entropy float64 seed=15 rows=4 vocab=3 ignored=1 reduction=sum ignore_index=1",
+    "rope float64 seed=16 batch=2 time=3 heads=2 dim=6 rotary=4 offset=7",
+    "rope float64 seed=17 time=4 heads=1 dim=6 rotary=6 layout=interleaved theta=100",
+    "swiglu float64 seed=18 rows=3 d=5",
 };
 
 static void make(struct arena *a, const char *text, struct op_problem *ret_problem)
@@ -201,6 +212,69 @@ static void the_bound_is_too_small_or_too_large(void **state)
     arena_free(a);
 }
 
+/* Probabilities sum to 1, and the gradient of logits sums to 0 in every row. */
+static void softmax_loses_mass(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "softmax float64 values=huge rows=7 n=100", &p);
+    op_problem_solve(&p, true);
+    for (size_t row = 0; row < 7; row++) {
+        double sum = 0, slope = 0;
+        for (size_t i = 0; i < 100; i++) {
+            sum += p.output[0].value[row * 100 + i];
+            slope += p.grad[0].value[row * 100 + i];
+        }
+        assert_true(fabs(sum - 1) <= 1e-13);
+        assert_true(fabs(slope) <= 1e-13);
+    }
+    arena_free(a);
+}
+
+/* A rotation keeps lengths, and the channels beyond `rotary` as they are. */
+static void rope_is_no_rotation(void **state)
+{
+    (void)state;
+    static const char *const layouts[] = {
+        "rope float64 time=9 heads=3 dim=20 rotary=12 offset=1000",
+        "rope float64 time=9 heads=3 dim=20 rotary=12 offset=1000 layout=interleaved",
+    };
+    for (size_t k = 0; k < 2; k++) {
+        struct arena *a = arena_new(0);
+        struct op_problem p;
+        make(a, layouts[k], &p);
+        op_problem_solve(&p, true);
+        const double *x = p.input[0].value, *y = p.output[0].value;
+        for (size_t v = 0; v < 27; v++, x += 20, y += 20) {
+            double before = 0, after = 0;
+            for (size_t i = 0; i < 20; i++) {
+                before += x[i] * x[i];
+                after += y[i] * y[i];
+                assert_true(i < 12 || x[i] == y[i]);
+            }
+            assert_true(fabs(before - after) <= 1e-13 * before);
+        }
+        arena_free(a);
+    }
+}
+
+/* No token counts: the mean is 0/0, and the sum is 0. */
+static void nothing_but_ignored_tokens(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "cross_entropy float64 rows=2 vocab=5 ignored=2", &p);
+    op_problem_solve(&p, true);
+    assert_true(isnan(p.output[0].value[0]));
+    make(a, "cross_entropy float64 rows=2 vocab=5 ignored=2 reduction=sum", &p);
+    op_problem_solve(&p, true);
+    assert_true(p.output[0].value[0] == 0);
+    assert_true(p.grad[0].value[0] == 0);
+    arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +284,9 @@ int main(void)
         cmocka_unit_test(a_wrong_case_is_accepted),
         cmocka_unit_test(the_grid_is_not_exact),
         cmocka_unit_test(the_bound_is_too_small_or_too_large),
+        cmocka_unit_test(softmax_loses_mass),
+        cmocka_unit_test(rope_is_no_rotation),
+        cmocka_unit_test(nothing_but_ignored_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
