@@ -25,9 +25,10 @@ enum exit_status {
 };
 
 enum option_kind {
-    OPTION_FLAG,   /* --quiet */
-    OPTION_VALUE,  /* --root DIR, given at most once */
-    OPTION_REPEAT, /* --config FILE, may be given again */
+    OPTION_FLAG,     /* --quiet */
+    OPTION_VALUE,    /* --root DIR, given at most once */
+    OPTION_REPEAT,   /* --config FILE, may be given again */
+    OPTION_OPTIONAL, /* --torch or --torch=PYTHON; never the next word */
 };
 
 struct option_spec {
@@ -80,7 +81,7 @@ const char *command_suggest(const char *name);
 
 struct option_use {
     const struct option_spec *spec;
-    const char *value; /* NULL for flags */
+    const char *value; /* NULL for flags, and for OPTION_OPTIONAL without a value */
 };
 
 struct option_uses {

@@ -32,7 +32,7 @@ static void option_words(struct strbuf *out, const struct option_spec *table)
 static void bash_values(struct strbuf *out, const struct option_spec *table)
 {
     for (const struct option_spec *o = table; o->name != NULL; o++) {
-        if (o->kind == OPTION_FLAG) {
+        if (o->kind == OPTION_FLAG || o->kind == OPTION_OPTIONAL) {
             continue;
         }
         strbuf_fmt(out, "      --%s%s%.1s) ", o->name, o->letter ? "|-" : "",
@@ -103,14 +103,16 @@ static void zsh_options(struct strbuf *out, const struct option_spec *table)
         for (int form = 0; form < (o->letter != 0 ? 2 : 1); form++) {
             strbuf_fmt(out, "        '%s", o->kind == OPTION_REPEAT ? "*" : "");
             if (form == 0) {
-                strbuf_fmt(out, "--%s", o->name);
+                strbuf_fmt(out, "--%s%s", o->name, o->kind == OPTION_OPTIONAL ? "=-" : "");
             } else {
                 strbuf_fmt(out, "-%c", o->letter);
             }
             strbuf_addc(out, '[');
             quoted(out, o->help, "[]:");
             strbuf_addc(out, ']');
-            if (o->kind != OPTION_FLAG && is_choice(o->arg)) {
+            if (o->kind == OPTION_OPTIONAL) {
+                strbuf_fmt(out, "::%s:_files", o->arg);
+            } else if (o->kind != OPTION_FLAG && is_choice(o->arg)) {
                 strbuf_addz(out, ":value:(");
                 words(out, o->arg);
                 strbuf_addc(out, ')');
@@ -164,7 +166,7 @@ static void fish_options(struct strbuf *out, const char *name, const struct opti
             strbuf_addz(out, " -x -a '");
             words(out, o->arg);
             strbuf_addc(out, '\'');
-        } else if (o->kind != OPTION_FLAG) {
+        } else if (o->kind != OPTION_FLAG && o->kind != OPTION_OPTIONAL) {
             strbuf_addz(out, " -r");
         }
         strbuf_addz(out, " -d '");

@@ -14,7 +14,9 @@ static void option_left(struct strbuf *out, const struct option_spec *o)
         strbuf_addz(out, "    ");
     }
     strbuf_fmt(out, "--%s", o->name);
-    if (o->kind != OPTION_FLAG) {
+    if (o->kind == OPTION_OPTIONAL) {
+        strbuf_fmt(out, "[=%s]", o->arg);
+    } else if (o->kind != OPTION_FLAG) {
         strbuf_fmt(out, " %s%s", o->arg, o->kind == OPTION_REPEAT ? "..." : "");
     }
 }

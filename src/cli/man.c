@@ -57,7 +57,9 @@ static void mdoc_options(struct strbuf *out, const struct option_spec *table)
             strbuf_fmt(out, "Fl %c , ", o->letter);
         }
         strbuf_fmt(out, "Fl \\-%s", o->name);
-        if (o->kind != OPTION_FLAG) {
+        if (o->kind == OPTION_OPTIONAL) {
+            strbuf_fmt(out, " Ns Op Ns = Ns Ar %s", o->arg);
+        } else if (o->kind != OPTION_FLAG) {
             strbuf_fmt(out, " Ar %s", o->arg);
         }
         strbuf_addc(out, '\n');

@@ -72,7 +72,7 @@ static enum status use(struct cli *cli, const struct option_spec *spec, const ch
 {
     if (spec->kind != OPTION_REPEAT) {
         for (size_t i = 0; i < cli->uses.count; i++) {
-            if (cli->uses.items[i].spec == spec && spec->kind == OPTION_VALUE) {
+            if (cli->uses.items[i].spec == spec && spec->kind != OPTION_FLAG) {
                 return err_set(err, ST_USAGE, "--%s was given twice; it takes one value",
                                spec->name);
             }
@@ -107,6 +107,9 @@ static enum status parse_long(struct cli *cli, int argc, char **argv, int *at, s
     if (eq != SIZE_MAX) {
         return use(cli, spec, text.p + eq + 1, err);
     }
+    if (spec->kind == OPTION_OPTIONAL) {
+        return use(cli, spec, NULL, err);
+    }
     if (*at + 1 >= argc) {
         return err_set(err, ST_USAGE, "--%s needs a value (%s)", spec->name, spec->arg);
     }
@@ -121,7 +124,7 @@ static enum status parse_short(struct cli *cli, int argc, char **argv, int *at, 
             return err_set(err, ST_USAGE, "'%s' has no option -%c; see 'assay %s -h'",
                            cli->command->name, *p, cli->command->name);
         }
-        if (spec->kind == OPTION_FLAG) {
+        if (spec->kind == OPTION_FLAG || spec->kind == OPTION_OPTIONAL) {
             TRY(use(cli, spec, NULL, err));
             continue;
         }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * One operator case run by the user's PyTorch and judged: operands written into the shared file in
+ * the layout asked for, results read back and held against the float64 reference.
+ */
+#ifndef ASSAY_OPS_TORCH_TRIAL_H
+#define ASSAY_OPS_TORCH_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "ops/op.h"
+#include "ops/torch/agent.h"
+
+/* How a tensor of two or more dimensions lies in memory; others are dense. */
+enum torch_layout {
+    TORCH_DENSE = 0,
+    TORCH_PADDED,     /* rows further apart than they are long; NaN in between */
+    TORCH_TRANSPOSED, /* the last two dimensions exchanged */
+    TORCH_LAYOUT_COUNT
+};
+
+enum torch_side {
+    TORCH_SIDE_END = 0, /* operands end at a hole */
+    TORCH_SIDE_BEGIN,   /* operands begin at one */
+    TORCH_SIDE_NONE,    /* ordinary memory */
+    TORCH_SIDE_COUNT
+};
+
+struct torch_probe {
+    const char *way; /* of the agent: "F.linear" */
+    enum torch_layout layout;
+    enum torch_side side;
+    const char *only;  /* guard this operand alone; "": all of them */
+    int64_t pad_bytes; /* mapped bytes between the operand and its hole */
+    bool backward;
+    int deadline_ms;
+};
+
+/* Ordered from good to bad, so that the worst of several is the largest. */
+enum torch_verdict {
+    TORCH_OK = 0,
+    TORCH_NOT_RUN,    /* an earlier step ended the case, or there is no such step */
+    TORCH_MISSING,    /* this PyTorch says that it does not have it */
+    TORCH_UNTOLD,     /* could not tell: exception, garbage instead of an answer */
+    TORCH_INACCURATE, /* further from the reference than the bound allows */
+    TORCH_WRONG_SHAPE,
+    TORCH_TIMEOUT,
+    TORCH_CRASHED,
+    TORCH_OVERWRITTEN, /* wrote outside an operand, or into one that it only reads */
+    TORCH_FAULTED,     /* touched memory outside its operands */
+    TORCH_VERDICT_COUNT
+};
+
+/* The element that is worst against its bound. Texts live on the arena of the run. */
+struct torch_worst {
+    const char *tensor; /* "y", "dweight"; NULL: nothing was judged */
+    const char *index;  /* "3,17" */
+    double got, wanted, error, bound;
+    double ratio; /* error / bound; infinite for NaN */
+};
+
+struct torch_step {
+    enum torch_verdict verdict;
+    struct torch_worst worst;
+};
+
+struct torch_result {
+    struct torch_step forward, backward;
+    const char *message; /* of an exception, a death, an over-write; "" when there is none */
+    struct torch_fault fault;
+    double seconds[2]; /* forward, backward, as the agent's clock saw them */
+};
+
+/* `p` is made, filled and solved; `probe->backward` only where it was solved with gradients. ST_LIMIT
+ * when the operands do not fit the shared file, ST_IO when the process is gone. */
+enum status torch_trial_run(struct torch_agent *agent, struct arena *a, const struct op_problem *p,
+                            const struct torch_probe *probe, struct torch_result *ret_result,
+                            struct err *err) MUST_USE;
+
+const char *torch_layout_name(enum torch_layout layout);   /* "dense" */
+const char *torch_side_name(enum torch_side side);         /* "end" */
+const char *torch_verdict_name(enum torch_verdict verdict); /* "inaccurate" */
+
+#endif
