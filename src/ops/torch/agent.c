@@ -40,6 +40,7 @@ struct torch_agent {
     struct torch_hello hello;
     char *buffer; /* bytes received and not yet taken */
     size_t buffered;
+    int64_t last_id;
     bool gone;
 };
 
@@ -421,6 +422,11 @@ static bool send_all(struct torch_agent *g, struct str text)
     return true;
 }
 
+int64_t torch_agent_next_id(struct torch_agent *agent)
+{
+    return ++agent->last_id;
+}
+
 enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbuf *request,
                             int64_t id, int deadline_ms, struct torch_reply *ret_reply,
                             struct err *err)
@@ -431,7 +437,7 @@ enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbu
         }
     }
     strbuf_addc(request, '\n');
-    memset(g->shared, 0, 32);
+    memset(g->shared, 0, 32); /* the fault record without its fd and text */
     struct torch_reply reply = {.end = TORCH_HUNG, .text = ""};
     if (g->gone || !send_all(g, strbuf_str(request))) {
         g->gone = true;
@@ -452,6 +458,7 @@ enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbu
         reply.text = "a line of more than 4 MiB";
         g->buffered = 0;
     }
+    reply.in_backward = bytes_le32((const char *)g->shared + 4) == 2;
     if (reply.end == TORCH_DIED) {
         reply.text = last_words(g, a);
     }

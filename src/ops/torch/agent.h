@@ -68,6 +68,7 @@ struct torch_fault {
 
 struct torch_reply {
     enum torch_end end;
+    bool in_backward;          /* that far the worker had come when it ended */
     const struct tree *answer; /* of TORCH_ANSWERED */
     struct torch_fault fault;  /* of TORCH_FAULT */
     int signal, code;          /* of TORCH_DIED */
@@ -83,6 +84,9 @@ const struct torch_hello *torch_agent_hello(const struct torch_agent *agent);
 
 /* The shared file; valid until torch_agent_stop(). */
 unsigned char *torch_agent_shared(const struct torch_agent *agent, size_t *ret_bytes);
+
+/* A number that no request of this process had yet. */
+int64_t torch_agent_next_id(struct torch_agent *agent);
 
 /* Sends one request (an object with the member "id"; line breaks are taken out) and waits. The reply
  * lives on `a`. ST_IO when the process is gone for good. */

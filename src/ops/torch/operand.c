@@ -22,10 +22,8 @@ const char *torch_side_name(enum torch_side side)
 void torch_operand_plan(const struct op_array *array, enum torch_layout layout, uint64_t offset,
                         struct torch_operand *ret_operand)
 {
-    struct torch_operand o = {.name = array->spec->name,
-                              .dtype = array->dtype,
-                              .rank = array->rank,
-                              .offset = offset};
+    struct torch_operand o = {
+        .name = array->spec->name, .dtype = array->dtype, .rank = array->rank, .offset = offset};
     size_t order[OP_RANK_MAX]; /* dimensions from the fastest to the slowest */
     for (size_t i = 0; i < array->rank; i++) {
         order[i] = array->rank - 1 - i;

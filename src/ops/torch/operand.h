@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/tree.h"
+
 #include "ops/op.h"
 #include "ops/torch/trial.h"
 
@@ -14,8 +15,8 @@ struct torch_operand {
     enum dtype dtype;
     size_t rank;
     int64_t dim[OP_RANK_MAX], stride[OP_RANK_MAX]; /* elements */
-    uint64_t offset; /* in the shared file */
-    uint64_t bytes;  /* from the first to the last element; gaps included */
+    uint64_t offset;                               /* in the shared file */
+    uint64_t bytes; /* from the first to the last element; gaps included */
 };
 
 /* Strides and extent of an array in a layout; nothing is written. */

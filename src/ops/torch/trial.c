@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json_out.h"
+
 #include "ops/torch/operand.h"
 
 #define REQUEST_CEILING (1u << 20)
@@ -174,8 +175,8 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
         squares += error * error;
         reference += want * want;
         if (!(ratio <= worst->ratio) || worst->tensor == NULL) {
-            *worst = (struct torch_worst){name, NULL, got[i], want, error, array->bound[i],
-                                          isnan(ratio) ? INFINITY : ratio};
+            *worst = (struct torch_worst){
+                name, NULL, got[i], want, error, array->bound[i], isnan(ratio) ? INFINITY : ratio};
             worst->index = index_text(a, array, i);
         }
     }
@@ -266,6 +267,7 @@ static enum torch_verdict verdict_of_word(const char *word)
                 {"not run", TORCH_NOT_RUN},
                 {"missing", TORCH_MISSING},
                 {"fault", TORCH_FAULTED}};
+
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (strcmp(word, rows[i].word) == 0) {
             return rows[i].verdict;

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+
 #include "ops/op.h"
 #include "ops/torch/agent.h"
 
@@ -80,8 +81,8 @@ enum status torch_trial_run(struct torch_agent *agent, struct arena *a, const st
                             const struct torch_probe *probe, struct torch_result *ret_result,
                             struct err *err) MUST_USE;
 
-const char *torch_layout_name(enum torch_layout layout);   /* "dense" */
-const char *torch_side_name(enum torch_side side);         /* "end" */
+const char *torch_layout_name(enum torch_layout layout);    /* "dense" */
+const char *torch_side_name(enum torch_side side);          /* "end" */
 const char *torch_verdict_name(enum torch_verdict verdict); /* "inaccurate" */
 
 #endif

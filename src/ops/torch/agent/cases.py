@@ -8,6 +8,8 @@ def classify(error):
     """missing: this torch does not have it; fault: the device is lost; else error."""
     text = str(error)
     low = text.lower()
+    if isinstance(error, NotThisCase):
+        return "not run"
     if any(w in low for w in ("illegal memory access", "hip error: illegal", "unspecified launch failure",
                               "misaligned address", "device-side assert")):
         return "fault"
@@ -23,6 +25,7 @@ class Worker:
     def __init__(self, torch, shared, shared_bytes, device, reply):
         self.torch, self.shared, self.shared_bytes = torch, shared, shared_bytes
         self.device, self.reply = device, reply
+        self.record = FaultRecord.from_address(shared)
         self.guard = self.allocations = None
         if device != "cpu":
             # The allocator must be in place before the first allocation on the device.
@@ -70,6 +73,7 @@ class Worker:
         self.reply({"id": request["id"], "event": "placed", "operands": [o.describe() for o in inputs + upstream]})
         named = {o.spec["name"]: o.tensor for o in inputs}
         step = "forward"
+        self.record.step = 1
         try:
             function = find_variant(request["op"], request["variant"])
             started = time.perf_counter()
@@ -84,6 +88,7 @@ class Worker:
             answer["forward"] = "ok"
             if request.get("backward"):
                 step = "backward"
+                self.record.step = 2
                 self.backward(answer, inputs, upstream, outputs, at)
             complaints = [c for c in (o.complaint() for o in inputs + upstream) if c]
             if complaints:

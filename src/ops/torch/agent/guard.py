@@ -34,8 +34,8 @@ libc.sigaction.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
 # ---- the fault record: what happened where, readable after the process is gone ----
 
 class FaultRecord(ctypes.Structure):
-    """At offset 0 of the shared file."""
-    _fields_ = [("signal", ctypes.c_int32), ("pad", ctypes.c_int32), ("address", ctypes.c_uint64),
+    """At offset 0 of the shared file. step: 1 in the forward, 2 in the backward pass."""
+    _fields_ = [("signal", ctypes.c_int32), ("step", ctypes.c_int32), ("address", ctypes.c_uint64),
                 ("instruction", ctypes.c_uint64), ("error", ctypes.c_uint64),
                 ("fd", ctypes.c_int32), ("text", ctypes.c_char * 4)]
 
