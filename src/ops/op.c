@@ -7,10 +7,30 @@
 #include "ops/op_inside.h"
 #include "ops/op_rows.h"
 
+/* clang-format off */
 const struct op *const op_table[] = {
-    &op_gemm,          &op_linear, &op_rms_norm, &op_layer_norm, &op_softmax,
-    &op_cross_entropy, &op_rope,   &op_swiglu,   NULL,
+    &op_gemm,
+    &op_linear,
+    &op_rms_norm,
+    &op_layer_norm,
+    &op_softmax,
+    &op_cross_entropy,
+    &op_rope,
+    &op_swiglu,
+    &op_attention,
+    &op_gated_delta_rule,
+    &op_conv3d,
+    &op_patch_embed,
+    &op_causal_conv1d,
+    &op_embedding,
+    &op_scatter_reduce,
+    &op_interpolate,
+    &op_adamw,
+    &op_clip_grad_norm,
+    NULL,
 };
+
+/* clang-format on */
 
 const struct op *op_find(struct str name)
 {

@@ -17,5 +17,18 @@ extern const struct op op_cross_entropy;
 /* op_pointwise.c */
 extern const struct op op_swiglu;
 extern const struct op op_rope;
+extern const struct op op_attention;        /* op_attention.c */
+extern const struct op op_gated_delta_rule; /* op_delta.c */
+/* op_conv.c */
+extern const struct op op_conv3d;
+extern const struct op op_patch_embed;
+extern const struct op op_causal_conv1d;
+/* op_index.c, op_interpolate.c */
+extern const struct op op_embedding;
+extern const struct op op_scatter_reduce;
+extern const struct op op_interpolate;
+/* op_optim.c */
+extern const struct op op_adamw;
+extern const struct op op_clip_grad_norm;
 
 #endif

@@ -32,6 +32,35 @@ static const char *const cases[] = {
     "rope float64 seed=16 batch=2 time=3 heads=2 dim=6 rotary=4 offset=7",
     "rope float64 seed=17 time=4 heads=1 dim=6 rotary=6 layout=interleaved theta=100",
     "swiglu float64 seed=18 rows=3 d=5",
+    "attention float64 seed=19 batch=2 heads=4 kv_heads=2 queries=3 keys=4 dim=3 dim_v=2",
+    "attention float64 seed=20 heads=2 kv_heads=1 queries=4 keys=4 dim=2 dim_v=3 causal=1 scale=0.7",
+    "attention float64 seed=21 queries=4 keys=5 dim=3 dim_v=3 mask_bool=1 empty_rows=2",
+    "attention float64 seed=22 queries=4 keys=5 dim=3 dim_v=3 mask_add=1 empty_rows=1 empty=uniform",
+    "gated_delta_rule float64 seed=23 time=5 dim_k=3 dim_v=2",
+    "gated_delta_rule float64 seed=24 batch=2 time=4 heads=2 v_heads=4 dim_k=2 dim_v=3 l2norm=1 "
+    "gate=model",
+    "gated_delta_rule float64 seed=25 time=7 dim_k=3 dim_v=2 form=chunked chunk=3 gate=model",
+    "gated_delta_rule float64 seed=26 time=4 v_heads=2 dim_k=2 dim_v=2 initial=0 form=chunked "
+    "chunk=4 gate=mixed scale=2",
+    "conv3d float64 seed=27 cin=2 cout=3 depth=2 height=4 width=4 kernel_h=2 kernel_w=2 stride_h=2 "
+    "stride_w=2",
+    "conv3d float64 seed=28 batch=2 cin=1 cout=2 depth=3 height=4 width=3 kernel_d=2 kernel_h=3 "
+    "kernel_w=2 stride_d=1 stride_h=2 stride_w=1 pad_h=1 pad_w=1 bias=0",
+    "patch_embed float64 seed=29 patches=3 hidden=4 cin=2 temporal=2 patch=2",
+    "causal_conv1d float64 seed=30 batch=2 channels=3 time=6",
+    "causal_conv1d float64 seed=31 channels=2 time=3 kernel=5 bias=1 activation=none",
+    "embedding float64 seed=32 vocab=5 d=3 rows=7",
+    "embedding float64 seed=33 vocab=3 d=2 rows=9",
+    "scatter_reduce float64 seed=34 rows=3 cols=2 n=5",
+    "scatter_reduce float64 seed=35 rows=3 cols=2 n=5 reduce=mean",
+    "scatter_reduce float64 seed=36 rows=4 cols=2 n=5 reduce=mean include_self=0",
+    "scatter_reduce float64 seed=37 rows=3 cols=2 n=5 reduce=amax",
+    "scatter_reduce float64 seed=38 rows=4 cols=2 n=5 reduce=amin include_self=0",
+    "interpolate float64 seed=39 height=3 width=4 out_height=5 out_width=2",
+    "interpolate float64 seed=40 height=3 width=4 out_height=7 out_width=3 align_corners=1",
+    "interpolate float64 seed=41 height=3 width=4 out_height=1 out_width=9 mode=nearest",
+    "adamw float64 n=3 step=5",
+    "clip_grad_norm float64 n0=3 n1=2",
 };
 
 static void make(struct arena *a, const char *text, struct op_problem *ret_problem)
@@ -275,6 +304,170 @@ static void nothing_but_ignored_tokens(void **state)
     arena_free(a);
 }
 
+static void expect_close(const struct op_array *a, const struct op_array *b, double tolerance)
+{
+    double largest = 0;
+    assert_int_equal(a->count, b->count);
+    for (size_t i = 0; i < a->count; i++) {
+        largest = fmax(largest, fabs(a->value[i]));
+    }
+    for (size_t i = 0; i < a->count; i++) {
+        if (!(fabs(a->value[i] - b->value[i]) <= tolerance * (largest + 1))) {
+            fail_msg("%s[%zu]: %.17g and %.17g", a->spec->name, i, a->value[i], b->value[i]);
+        }
+    }
+}
+
+/* Both forms of the gated delta rule, at lengths around the block, on every kind of gate. */
+static void the_forms_of_the_delta_rule_differ(void **state)
+{
+    (void)state;
+    static const int lengths[] = {1, 63, 64, 65, 129};
+    static const char *const gates[] = {"mild", "model", "none", "strong", "mixed"};
+    for (size_t i = 0; i < ARRAY_LEN(lengths) * ARRAY_LEN(gates); i++) {
+        struct arena *a = arena_new(0);
+        struct op_problem p, q;
+        const char *rest = arena_fmt(a,
+                                     "gate=%s time=%d heads=2 v_heads=4 dim_k=8 dim_v=6 l2norm=1",
+                                     gates[i % 5], lengths[i / 5]);
+        make(a, arena_fmt(a, "gated_delta_rule float64 %s", rest), &p);
+        make(a, arena_fmt(a, "gated_delta_rule float64 %s form=chunked", rest), &q);
+        op_problem_solve(&p, true);
+        op_problem_solve(&q, true);
+        expect_close(&p.output[0], &q.output[0], 1e-13);
+        expect_close(&p.output[1], &q.output[1], 1e-13);
+        for (size_t g = 0; g < 6; g++) {
+            expect_close(&p.grad[g], &q.grad[g], 1e-12);
+        }
+        arena_free(a);
+    }
+}
+
+/* beta = 0: nothing is written and the state only decays. g far below: o = scale beta (q.k) v. */
+static void the_delta_rule_writes_what_it_should_not(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "gated_delta_rule float64 time=3 dim_k=2 dim_v=2", &p);
+    memset(p.input[4].value, 0, p.input[4].count * sizeof(double));
+    op_problem_solve(&p, true);
+    double decay = exp(p.input[3].value[0] + p.input[3].value[1] + p.input[3].value[2]);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(fabs(p.output[1].value[i] - decay * p.input[5].value[i]) <= 1e-15);
+    }
+    make(a, "gated_delta_rule float64 time=3 dim_k=2 dim_v=2", &p);
+    for (size_t t = 0; t < 3; t++) {
+        p.input[3].value[t] = -INFINITY;
+    }
+    op_problem_solve(&p, true);
+    for (size_t t = 0; t < 3; t++) {
+        const double *q = p.input[0].value + 2 * t, *k = p.input[1].value + 2 * t;
+        double weight = (q[0] * k[0] + q[1] * k[1]) * p.input[4].value[t] / sqrt(2);
+        for (size_t i = 2 * t; i < 2 * t + 2; i++) {
+            assert_true(fabs(p.output[0].value[i] - weight * p.input[2].value[i]) <= 1e-15);
+        }
+        assert_true(p.grad[3].value[t] == 0);
+    }
+    arena_free(a);
+}
+
+/* A convolution whose kernel is its stride over one cell is the linear layer on flattened patches. */
+static void conv3d_is_not_the_patch_embedding(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem conv, patch;
+    make(a, "conv3d float64 batch=5 cin=3 cout=7 depth=2 height=4 width=4", &conv);
+    make(a, "patch_embed float64 patches=5 hidden=7", &patch);
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(patch.input[i].value, conv.input[i].value, conv.input[i].count * sizeof(double));
+    }
+    memcpy(patch.grad_output[0].value, conv.grad_output[0].value,
+           conv.output[0].count * sizeof(double));
+    op_problem_solve(&conv, true);
+    op_problem_solve(&patch, true);
+    expect_close(&conv.output[0], &patch.output[0], 1e-14);
+    for (size_t i = 0; i < 3; i++) {
+        expect_close(&conv.grad[i], &patch.grad[i], 1e-14);
+    }
+    arena_free(a);
+}
+
+/* A row that may look at nothing gives what the case says: zeros, the mean of values, or NaN. */
+static void an_empty_attention_row_gives_something_else(void **state)
+{
+    (void)state;
+    static const char *const empty[] = {"zero", "uniform", "nan"};
+    for (int i = 0; i < 3; i++) {
+        struct arena *a = arena_new(0);
+        struct op_problem p;
+        make(a,
+             arena_fmt(a,
+                       "attention float64 heads=1 kv_heads=1 queries=3 keys=4 dim=2 dim_v=1 "
+                       "mask_add=1 empty_rows=1 empty=%s",
+                       empty[i]),
+             &p);
+        op_problem_solve(&p, true);
+        const double *v = p.input[2].value;
+        double want = i == 0 ? 0 : i == 1 ? (v[0] + v[1] + v[2] + v[3]) / 4 : NAN;
+        double got = p.output[0].value[2];
+        assert_true(isnan(want) ? isnan(got) : fabs(got - want) < 1e-15);
+        assert_true(i == 2 || (p.grad[0].value[4] == 0 && p.grad[0].value[5] == 0));
+        arena_free(a);
+    }
+}
+
+/* The first step of AdamW moves every parameter by lr against the sign of its gradient. */
+static void adamw_takes_another_first_step(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "adamw float64 n=50 step=1 lr=0.25 eps=0 weight_decay=0.5", &p);
+    op_problem_solve(&p, true);
+    for (size_t i = 0; i < 50; i++) {
+        double want = p.input[0].value[i] * 0.875 - copysign(0.25, p.input[1].value[i]);
+        assert_true(fabs(p.output[0].value[i] - want) <= 1e-13);
+    }
+    arena_free(a);
+}
+
+/* Long gradients come out max_norm long, short ones as they were. */
+static void clipping_leaves_another_length(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "clip_grad_norm float64 n0=100 n1=3 max_norm=2", &p);
+    op_problem_solve(&p, true);
+    double sum = 0;
+    for (size_t g = 1; g < 3; g++) {
+        for (size_t i = 0; i < p.output[g].count; i++) {
+            sum += p.output[g].value[i] * p.output[g].value[i];
+        }
+    }
+    assert_true(fabs(sqrt(sum) - 2) <= 1e-6);
+    make(a, "clip_grad_norm float64 n0=100 n1=3 max_norm=1000", &p);
+    op_problem_solve(&p, true);
+    assert_memory_equal(p.output[1].value, p.input[0].value, 100 * sizeof(double));
+    arena_free(a);
+}
+
+/* By definition, not by calculus: the padding row is looked up and never learns. */
+static void the_padding_row_learns(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct op_problem p;
+    make(a, "embedding float64 seed=32 vocab=3 d=2 rows=40 padding_idx=2", &p);
+    op_problem_solve(&p, true);
+    assert_true(p.grad[0].value[0] != 0 && p.grad[0].value[2] != 0);
+    assert_true(p.grad[0].value[4] == 0 && p.grad[0].value[5] == 0);
+    assert_true(p.output[0].value[0] == p.input[0].value[4]); /* the first id is the padding */
+    arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +480,13 @@ int main(void)
         cmocka_unit_test(softmax_loses_mass),
         cmocka_unit_test(rope_is_no_rotation),
         cmocka_unit_test(nothing_but_ignored_tokens),
+        cmocka_unit_test(the_forms_of_the_delta_rule_differ),
+        cmocka_unit_test(the_delta_rule_writes_what_it_should_not),
+        cmocka_unit_test(conv3d_is_not_the_patch_embedding),
+        cmocka_unit_test(an_empty_attention_row_gives_something_else),
+        cmocka_unit_test(the_padding_row_learns),
+        cmocka_unit_test(adamw_takes_another_first_step),
+        cmocka_unit_test(clipping_leaves_another_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
