@@ -99,6 +99,12 @@ struct pickle {
         size_t capacity;
     } globals; /* in the order of their first naming */
 
+    struct {
+        struct pickle_value **items;
+        size_t count;
+        size_t capacity;
+    } persistent; /* every persistent id, in the order of the file */
+
     size_t outside; /* globals outside the list, computed names and registry codes included */
     size_t known;   /* globals known and not understood */
 };

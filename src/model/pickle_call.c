@@ -175,6 +175,7 @@ static enum status op_persistent(struct pickle_machine *m, unsigned arg, struct 
     }
     TRY(pickle_new(m, PICKLE_PERSISTENT, &v, err));
     v->call.args = id;
+    *VEC_PUSH(m->arena, &m->pickle->persistent) = v;
     return pickle_push(m, v, err);
 }
 
