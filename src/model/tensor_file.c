@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "model/safetensors.h"
+#include "model/torch_file.h"
 
 static const struct tensor_format *const formats[] = {
     &tensor_format_safetensors,
+    &tensor_format_torch, /* last: a bare pickle is told by reading it */
 };
 
 const struct tensor_format *tensor_format_of(struct str bytes, const char *path)

@@ -65,6 +65,7 @@ struct tensor_file {
     struct tensor_meta *meta;
     size_t meta_count;
     uint64_t data_start; /* where tensor bytes may begin */
+    const void *own;     /* the format's own record: struct torch_file of torch */
 };
 
 struct tensor_format {
@@ -75,6 +76,8 @@ struct tensor_format {
     /* Fills tensors, by_name, meta. What is wrong goes to `issues`; fails only when no tensor list
      * could be made. Tensors that are listed but not all there have present = false. */
     enum status (*read)(struct tensor_file *f, struct issues *issues, struct err *err);
+    /* Compares the checksums the format carries, reading every byte; NULL when it has none. */
+    void (*check_bytes)(const struct tensor_file *f, struct issues *issues);
 };
 
 /* The format that claims the bytes, or NULL. */

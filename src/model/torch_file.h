@@ -48,14 +48,14 @@ struct torch_file {
     struct str bytes;
     enum torch_form form;
     struct pickle pickle;
-    struct zip zip;           /* TORCH_ZIP */
-    struct str folder;        /* TORCH_ZIP: the one folder all members lie in, without "/" */
-    bool big_endian;          /* storages are of the other byte order */
-    struct map *storages;     /* key to struct torch_storage */
-    struct tensor *tensors;   /* offset and bytes in the file; present false when they are not */
+    struct zip zip;         /* TORCH_ZIP */
+    struct str folder;      /* TORCH_ZIP: the one folder all members lie in, without "/" */
+    bool big_endian;        /* storages are of the other byte order */
+    struct map *storages;   /* key to struct torch_storage */
+    struct tensor *tensors; /* offset and bytes in the file; present false when they are not */
     size_t count;
     size_t capacity;
-    struct map *by_name;      /* name to index + 1 into tensors */
+    struct map *by_name; /* name to index + 1 into tensors */
 };
 
 /* True for the first bytes of any form, the refused ones included. */

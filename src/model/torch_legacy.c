@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 #include "model/torch_file.h"
 
 enum {
@@ -28,8 +30,7 @@ bool torch_looks_like(struct str b)
     return zip_looks_like(b) || is_legacy(b) || pickle_looks_like(b);
 }
 
-void torch_check_hidden(struct arena *a, struct str bytes, const char *where,
-                        struct issues *issues)
+void torch_check_hidden(struct arena *a, struct str bytes, const char *where, struct issues *issues)
 {
     if (issues == NULL || bytes.n < 4) {
         return;
@@ -72,8 +73,7 @@ enum status torch_read_pickles(struct torch_file *f, uint64_t at, struct issues 
         struct pickle p;
         const char *what = arena_fmt(f->arena, n == 0 ? "pickle" : "pickle %u", n + 1);
         struct str rest = str_slice(f->bytes, (size_t)at, f->bytes.n);
-        enum status st =
-            pickle_read(f->arena, rest, what, PICKLE_LIMITS_DEFAULT, issues, &p, err);
+        enum status st = pickle_read(f->arena, rest, what, PICKLE_LIMITS_DEFAULT, issues, &p, err);
         if (n == 0) {
             f->pickle = p;
         }
@@ -123,8 +123,7 @@ static void check_sizes(struct torch_file *f, const struct pickle *p, struct iss
     int64_t little = 1;
     if (pickle_int(pickle_get(p->root, "little_endian"), &little) && little == 0) {
         f->big_endian = true;
-        issue_add(issues, SEVERITY_UNKNOWN, "torch-big-endian",
-                  "Written on a big-endian machine",
+        issue_add(issues, SEVERITY_UNKNOWN, "torch-big-endian", "Written on a big-endian machine",
                   "Storages are in big-endian order; their values are not looked at.");
     }
 }
@@ -171,8 +170,7 @@ static void read_storages(struct torch_file *f, const struct pickle_value *keys,
     bool fine = keys->kind == PICKLE_LIST;
     for (uint32_t i = 0; fine && i < keys->count; i++) {
         const struct pickle_value *key = keys->items[i];
-        struct torch_storage *s =
-            key->kind == PICKLE_TEXT ? map_get(f->storages, key->text) : NULL;
+        struct torch_storage *s = key->kind == PICKLE_TEXT ? map_get(f->storages, key->text) : NULL;
         if (s == NULL || map_get(seen, s->key) != NULL) {
             issue_add(issues, SEVERITY_ERROR, "torch-storage-unused",
                       "A storage that nothing refers to",

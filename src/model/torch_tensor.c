@@ -67,8 +67,8 @@ struct torch_storage *torch_storage_of(struct torch_file *f, const struct pickle
     const struct pickle_value *class = pickle_arg(tuple, 1);
     const struct pickle_value *key = pickle_arg(tuple, 2);
     int64_t elements;
-    if (class == NULL || class->kind != PICKLE_GLOBAL || key == NULL ||
-        key->kind != PICKLE_TEXT || !pickle_int(pickle_arg(tuple, 4), &elements) || elements < 0) {
+    if (class == NULL || class->kind != PICKLE_GLOBAL || key == NULL || key->kind != PICKLE_TEXT ||
+        !pickle_int(pickle_arg(tuple, 4), &elements) || elements < 0) {
         issue_add(issues, SEVERITY_ERROR, "torch-storage-damaged", "A storage contradicts itself",
                   "A tensor names a storage in a form torch does not write.");
         return NULL;
@@ -77,8 +77,7 @@ struct torch_storage *torch_storage_of(struct torch_file *f, const struct pickle
     struct torch_storage *s = map_get(f->storages, key->text);
     if (s != NULL) {
         if (s->type != type || s->elements != (uint64_t)elements) {
-            issue_storage(f, issues, key->text,
-                          "it is named twice, with different types or sizes");
+            issue_storage(f, issues, key->text, "it is named twice, with different types or sizes");
             return NULL;
         }
         return s;

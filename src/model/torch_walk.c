@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 #include "model/torch_file.h"
 
 enum {
@@ -24,10 +26,14 @@ static enum tensor_role role_of(const char *name)
         const char *part;
         enum tensor_role role;
     } parts[] = {
-        {"exp_avg", TENSOR_OPTIMIZER},       {"momentum_buffer", TENSOR_OPTIMIZER},
-        {"fp32_groups", TENSOR_OPTIMIZER},   {"fp32_flat_groups", TENSOR_OPTIMIZER},
-        {"optimizer_state", TENSOR_OPTIMIZER}, {"master_param", TENSOR_OPTIMIZER},
-        {"lora_", TENSOR_ADAPTER},           {"rng_state", TENSOR_STATE},
+        {"exp_avg", TENSOR_OPTIMIZER},
+        {"momentum_buffer", TENSOR_OPTIMIZER},
+        {"fp32_groups", TENSOR_OPTIMIZER},
+        {"fp32_flat_groups", TENSOR_OPTIMIZER},
+        {"optimizer_state", TENSOR_OPTIMIZER},
+        {"master_param", TENSOR_OPTIMIZER},
+        {"lora_", TENSOR_ADAPTER},
+        {"rng_state", TENSOR_STATE},
         {"random_", TENSOR_STATE},
     };
     struct str n = str_of(name);
@@ -36,8 +42,8 @@ static enum tensor_role role_of(const char *name)
             return parts[i].role;
         }
     }
-    return str_is(n, "cpu") || str_is(n, "cuda") || str_starts(n, "cuda.") ||
-                   str_is(n, "step") || str_ends(n, ".step") || str_ends(n, "numpy.1")
+    return str_is(n, "cpu") || str_is(n, "cuda") || str_starts(n, "cuda.") || str_is(n, "step") ||
+                   str_ends(n, ".step") || str_ends(n, "numpy.1")
                ? TENSOR_STATE
                : TENSOR_WEIGHT;
 }
@@ -152,7 +158,8 @@ void torch_collect(struct torch_file *f, const struct pickle_value *root, struct
     strbuf_init(&w.path, f->arena, MAX_PATH);
     walk_value(&w, root, 0);
     if (w.over) {
-        issue_add(issues, SEVERITY_UNKNOWN, "torch-too-deep", "The pickle was not walked to its end",
+        issue_add(issues, SEVERITY_UNKNOWN, "torch-too-deep",
+                  "The pickle was not walked to its end",
                   "Its values are nested deeper than %d, or are more than %d when shared ones are "
                   "counted each time: tensors beyond were not looked at.",
                   TORCH_WALK_DEPTH, TORCH_WALK_VALUES);

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 #include "model/torch_file.h"
 
 enum {
@@ -45,10 +47,10 @@ static size_t find_pickle(const struct torch_file *f, struct issues *issues)
             continue;
         }
         if (found != SIZE_MAX) {
-            issue_add(issues, SEVERITY_ERROR, "torch-two-pickles", "More than one data.pkl",
-                      "\"%s\" and \"%s\" are both there: scanners and torch may read different ones.",
-                      issue_text(f->arena, f->zip.members[found].name),
-                      issue_text(f->arena, name));
+            issue_add(
+                issues, SEVERITY_ERROR, "torch-two-pickles", "More than one data.pkl",
+                "\"%s\" and \"%s\" are both there: scanners and torch may read different ones.",
+                issue_text(f->arena, f->zip.members[found].name), issue_text(f->arena, name));
             continue;
         }
         found = i;
@@ -71,8 +73,7 @@ static void read_byte_order(struct torch_file *f, struct issues *issues)
                   "The member \"byteorder\" is neither \"little\" nor \"big\".");
     }
     if (f->big_endian) {
-        issue_add(issues, SEVERITY_UNKNOWN, "torch-big-endian",
-                  "Written on a big-endian machine",
+        issue_add(issues, SEVERITY_UNKNOWN, "torch-big-endian", "Written on a big-endian machine",
                   "Storages are in big-endian order; their values are not looked at.");
     }
 }
@@ -81,8 +82,8 @@ static void read_byte_order(struct torch_file *f, struct issues *issues)
 static bool is_torch_member(struct str name)
 {
     static const char *const names[] = {
-        "data.pkl", "byteorder", "version", ".format_version", ".storage_alignment",
-        ".data/serialization_id"};
+        "data.pkl",        "byteorder",          "version",
+        ".format_version", ".storage_alignment", ".data/serialization_id"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (str_is(name, names[i])) {
             return true;
