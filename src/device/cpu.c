@@ -232,9 +232,12 @@ static void cpu_unmap(struct device *device, struct device_mapping *mapping)
     munmap(mapping->reserved, mapping->reserved_bytes);
 }
 
+static const char *const map_paths[] = {"pages without access", NULL};
+
 const struct device_backend device_backend_cpu = {
     .name = "cpu",
     .kind = DEVICE_CPU,
+    .map_paths = map_paths,
     .probe = cpu_probe,
     .open = cpu_open,
     .close = cpu_close,

@@ -9,6 +9,8 @@
 
 static const struct device_backend *const backends[DEVICE_KIND_COUNT] = {
     [DEVICE_CPU] = &device_backend_cpu,
+    [DEVICE_CUDA] = &device_backend_cuda,
+    [DEVICE_HIP] = &device_backend_hip,
 };
 
 static const char *const kind_names[DEVICE_KIND_COUNT] = {"cpu", "cuda", "hip", "opencl"};

@@ -75,15 +75,15 @@ struct device_options {
     const char *library; /* path of libcuda, libamdhip64 or libOpenCL */
 };
 
-/* What a failed call means for the device. After anything but NONE and NO_MEMORY the device cannot
- * be used again in this process. */
+/* What a failed call means for the device. From MEMORY_FAULT on, it cannot be used again in this
+ * process. */
 enum device_event {
     DEVICE_EVENT_NONE = 0,
     DEVICE_EVENT_NO_MEMORY,
+    DEVICE_EVENT_OTHER,        /* an error with a text and no class; the device goes on */
     DEVICE_EVENT_MEMORY_FAULT, /* a kernel touched an address that is not mapped */
     DEVICE_EVENT_ILLEGAL,      /* illegal instruction, no code for this device */
     DEVICE_EVENT_LOST,         /* context or device gone, kernel aborted */
-    DEVICE_EVENT_OTHER,        /* an error with a text and no class */
     DEVICE_EVENT_COUNT
 };
 
@@ -139,6 +139,7 @@ struct device_mapping {
     size_t reserved_bytes;
     uint64_t handle; /* the back end's own */
     enum guard_strength strength;
+    unsigned path;     /* index into the back end's map_paths */
     unsigned mappings; /* how many of the system's mappings it costs; 0: none of the limited kind */
 };
 
@@ -150,6 +151,8 @@ struct device;
 struct device_backend {
     const char *name;
     enum device_kind kind;
+    /* Ways to guarded memory, best first, NULL at the end. */
+    const char *const *map_paths;
     /* Loads libraries and counts devices; rows say what is there and what is not. */
     enum status (*probe)(struct arena *a, const struct device_options *options,
                          struct device_feature_list *rows, int *ret_count, struct err *err);
@@ -181,11 +184,14 @@ struct device {
     struct arena *arena;
     struct device_info info;
     enum device_event event; /* the worst since it was opened */
+    unsigned map_path;       /* index + 1 into map_paths: only this way; 0: the first that works */
     bool map_strength_set;   /* test hook: see guard.h */
     enum guard_strength map_strength;
 };
 
 extern const struct device_backend device_backend_cpu;
+extern const struct device_backend device_backend_cuda;
+extern const struct device_backend device_backend_hip;
 
 /* "cpu", "cuda", "hip", "opencl". */
 const char *device_kind_name(enum device_kind kind);

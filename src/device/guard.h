@@ -126,6 +126,8 @@ struct guard_proof {
     bool reads_proven;  /* over-reads are caught on both sides */
     bool writes_proven; /* over-writes are caught on both sides (by a fault or a canary) */
     enum guard_strength strength;
+    unsigned path;         /* what to set device->map_path to, to get what was proven */
+    const char *path_name; /* "virtual memory"; static text */
 
     struct {
         bool caught; /* for CLEAN: passed */
@@ -144,7 +146,7 @@ struct guard_proof_options {
 };
 
 /* Plants a read and a write of one element past both sides, each in a child of its own, with
- * elements of 4 bytes. Unless `reads_proven`, no result about over-reads means anything. Fails only
+ * elements of 4 bytes; way after way of the back end until one is proven. Unless `reads_proven`, no result about over-reads means anything. Fails only
  * when children cannot be made. */
 enum status guard_prove(enum device_kind kind, int index, const struct guard_proof_options *options,
                         struct guard_proof *ret_proof, struct err *err) MUST_USE;

@@ -45,6 +45,8 @@ struct proof_run {
     int index;
     const struct guard_proof_options *options;
     const struct proof_case *which;
+    unsigned path;
+    bool opened;
     enum guard_strength strength;
     uint64_t edge; /* first byte past the side on trial */
     bool finished; /* came to the end without a fault */
@@ -105,6 +107,8 @@ static void run_case(void *context)
     enum status st = device_open(a, run->kind, run->index, run->options->device_options, &device,
                                  &run->err);
     if (st == ST_OK) {
+        run->opened = true;
+        device->map_path = run->path;
         device->map_strength_set = run->options->force_strength;
         device->map_strength = run->options->strength;
         st = guard_open(a, device, &guard, &run->err);
@@ -183,52 +187,92 @@ static void conclude(struct guard_proof *proof)
                            proof->cases[GUARD_PROOF_WRITE_BEGIN].caught;
     if (proof->reads_proven && proof->writes_proven) {
         str_print(proof->sentence, sizeof proof->sentence,
-                  "a planted read and a planted write of one element past both sides were caught");
+                  "a planted read and a planted write of one element past both sides were caught "
+                  "(%s)",
+                  proof->path_name);
         return;
     }
     for (size_t i = 0; i < GUARD_PROOF_CASE_COUNT; i++) {
         if (!proof->cases[i].caught) {
             str_print(proof->sentence, sizeof proof->sentence,
-                      "the guard is not proven on this device: %s: %s%s", cases[i].name,
-                      proof->cases[i].how,
+                      "the guard is not proven on this device (%s): %s: %s%s", proof->path_name,
+                      cases[i].name, proof->cases[i].how,
                       proof->writes_proven ? " (over-writes are noticed, over-reads are not)" : "");
             return;
         }
     }
 }
 
-enum status guard_prove(enum device_kind kind, int index, const struct guard_proof_options *options,
-                        struct guard_proof *ret_proof, struct err *err)
+/* All cases over one way of the back end. *ret_opened: whether there was a device at all. */
+static enum status prove_path(struct proof_run *shared, const struct proof_run *plan,
+                              struct guard_proof *ret_proof, bool *ret_opened, struct err *err)
 {
-    static const struct guard_proof_options defaults;
-    options = options != NULL ? options : &defaults;
-    struct proof_run *run = isolate_shared(sizeof *run);
-    if (run == NULL) {
-        return err_set(err, ST_IO, "cannot share %zu bytes with a child process", sizeof *run);
-    }
-    struct guard_proof proof = {0};
-    const struct isolate_options how = {.deadline_ms = options->deadline_ms};
-    enum status st = ST_OK;
-    for (size_t i = 0; i < GUARD_PROOF_CASE_COUNT && st == ST_OK; i++) {
-        *run = (struct proof_run){
-            .kind = kind, .index = index, .options = options, .which = &cases[i]};
+    const char *const *paths = device_backend_of(plan->kind)->map_paths;
+    struct guard_proof proof = {
+        .path = plan->path,
+        .path_name = plan->path > 0 ? paths[plan->path - 1] : "forced",
+    };
+    const struct isolate_options how = {.deadline_ms = plan->options->deadline_ms};
+    *ret_opened = false;
+    for (size_t i = 0; i < GUARD_PROOF_CASE_COUNT; i++) {
+        *shared = *plan;
+        shared->which = &cases[i];
         struct isolate_end end;
-        st = isolate_run(&how, run_case, run, &end, err);
-        if (st != ST_OK) {
-            break;
-        }
+        TRY(isolate_run(&how, run_case, shared, &end, err));
         char *words = proof.cases[i].how;
         size_t size = sizeof proof.cases[i].how;
-        proof.cases[i].caught = i == GUARD_PROOF_CLEAN ? clean(run, &end, words, size)
-                                                       : caught(run, &end, words, size);
-        proof.strength = run->strength > proof.strength ? run->strength : proof.strength;
+        proof.cases[i].caught = i == GUARD_PROOF_CLEAN ? clean(shared, &end, words, size)
+                                                       : caught(shared, &end, words, size);
+        *ret_opened = *ret_opened || shared->opened;
+        proof.strength = shared->strength > proof.strength ? shared->strength : proof.strength;
         if (i == GUARD_PROOF_CLEAN && !proof.cases[i].caught) {
             break; /* faults that come without being planted prove nothing */
         }
     }
-    isolate_shared_free(run, sizeof *run);
-    TRY(st);
     conclude(&proof);
     *ret_proof = proof;
+    return ST_OK;
+}
+
+enum status guard_prove(enum device_kind kind, int index, const struct guard_proof_options *options,
+                        struct guard_proof *ret_proof, struct err *err)
+{
+    static const struct guard_proof_options defaults;
+    struct proof_run plan = {
+        .kind = kind,
+        .index = index,
+        .options = options != NULL ? options : &defaults,
+    };
+    const struct device_backend *backend = device_backend_of(kind);
+    if (backend == NULL) {
+        return err_set(err, ST_UNSUPPORTED, "this build has no back end '%s'",
+                       device_kind_name(kind));
+    }
+    struct proof_run *shared = isolate_shared(sizeof *shared);
+    if (shared == NULL) {
+        return err_set(err, ST_IO, "cannot share %zu bytes with a child process", sizeof *shared);
+    }
+    struct guard_proof best = {0};
+    bool opened = false;
+    enum status st = ST_OK;
+    if (plan.options->force_strength) {
+        st = prove_path(shared, &plan, &best, &opened, err);
+    }
+    for (size_t i = 0;
+         !plan.options->force_strength && st == ST_OK && backend->map_paths[i] != NULL; i++) {
+        struct guard_proof proof = {0};
+        plan.path = (unsigned)i + 1;
+        st = prove_path(shared, &plan, &proof, &opened, err);
+        if (i == 0 || (st == ST_OK && proof.writes_proven && !best.writes_proven) ||
+            (st == ST_OK && proof.reads_proven)) {
+            best = proof;
+        }
+        if (best.reads_proven || !opened) {
+            break;
+        }
+    }
+    isolate_shared_free(shared, sizeof *shared);
+    TRY(st);
+    *ret_proof = best;
     return ST_OK;
 }
