@@ -47,6 +47,9 @@ struct gemm_shape {
     enum gemm_compute compute;
     enum gemm_epilogue epilogue;
     double alpha, beta;
+    /* What the caller promises of every operand's address; 0: a multiple of the element's size and
+     * no more. Libraries that choose wide loads by it must be told the truth. */
+    size_t alignment_bytes;
 };
 
 /* Device addresses; for CPU libraries plain pointers. */
@@ -62,6 +65,7 @@ struct gemm_choice {
     int64_t id;     /* the library's own number; -1: the library decides */
     char name[160]; /* kernel or solution name where the library tells, else "" */
     size_t workspace_bytes;
+    unsigned char opaque[64]; /* the library's own record of the algorithm; zero when it has none */
 };
 
 struct device;       /* see device.h */
@@ -83,5 +87,10 @@ struct gemm_vendor {
                        const struct gemm_operands *operands, const struct gemm_choice *choice,
                        struct err *err);
 };
+
+extern const struct gemm_vendor gemm_vendor_cublaslt;  /* DEVICE_CUDA */
+extern const struct gemm_vendor gemm_vendor_hipblaslt; /* DEVICE_HIP */
+extern const struct gemm_vendor gemm_vendor_rocblas;   /* DEVICE_HIP */
+extern const struct gemm_vendor gemm_vendor_clblast;   /* DEVICE_OPENCL */
 
 #endif

@@ -88,6 +88,119 @@ const struct kernel_text kernel_copy_one = {
     .cpu = copy_one,
 };
 
+static void touch(size_t item, const union kernel_argument *arguments)
+{
+    enum {
+        MARK = 90
+    };
+
+    if (item != 0) {
+        return;
+    }
+    uintptr_t at = (uintptr_t)arguments[0].pointer + (uintptr_t)arguments[1].i64;
+    uint32_t seen = 0;
+    for (int64_t i = 0; i < arguments[2].i64; i++, at++) {
+        if (arguments[3].i32 != 0) {
+            *(volatile uint8_t *)at = MARK;
+        } else {
+            seen ^= *(const volatile uint8_t *)at;
+        }
+    }
+    memcpy(arguments[4].pointer, &seen, sizeof seen);
+}
+
+static const char touch_ptx[] = ".version 6.4\n"
+                                ".target sm_70\n"
+                                ".address_size 64\n"
+                                ".visible .entry assay_touch(\n"
+                                "  .param .u64 base, .param .s64 first, .param .s64 count,\n"
+                                "  .param .s32 write, .param .u64 sink)\n"
+                                "{\n"
+                                "  .reg .u64 %a, %s;\n"
+                                "  .reg .s64 %f, %n;\n"
+                                "  .reg .s32 %w;\n"
+                                "  .reg .u32 %t, %v, %x;\n"
+                                "  .reg .u16 %h;\n"
+                                "  .reg .pred %p, %q;\n"
+                                "  mov.u32 %t, %tid.x;\n"
+                                "  mov.u32 %v, %ctaid.x;\n"
+                                "  or.b32 %t, %t, %v;\n"
+                                "  setp.ne.u32 %p, %t, 0;\n"
+                                "  @%p bra DONE;\n"
+                                "  ld.param.u64 %a, [base];\n"
+                                "  ld.param.s64 %f, [first];\n"
+                                "  ld.param.s64 %n, [count];\n"
+                                "  ld.param.s32 %w, [write];\n"
+                                "  ld.param.u64 %s, [sink];\n"
+                                "  add.s64 %a, %a, %f;\n"
+                                "  mov.u32 %x, 0;\n"
+                                "  setp.ne.s32 %q, %w, 0;\n"
+                                "  mov.u16 %h, 90;\n"
+                                "LOOP:\n"
+                                "  setp.le.s64 %p, %n, 0;\n"
+                                "  @%p bra STORE;\n"
+                                "  @%q bra WRITE;\n"
+                                "  ld.volatile.global.u8 %v, [%a];\n"
+                                "  xor.b32 %x, %x, %v;\n"
+                                "  bra NEXT;\n"
+                                "WRITE:\n"
+                                "  st.volatile.global.u8 [%a], %h;\n"
+                                "NEXT:\n"
+                                "  add.s64 %a, %a, 1;\n"
+                                "  sub.s64 %n, %n, 1;\n"
+                                "  bra LOOP;\n"
+                                "STORE:\n"
+                                "  st.volatile.global.u32 [%s], %x;\n"
+                                "DONE:\n"
+                                "  ret;\n"
+                                "}\n";
+
+static const char touch_hip[] =
+    "extern \"C\" __global__ void assay_touch(unsigned char *base, long long first, long long count,\n"
+    "                                       int write, unsigned *sink)\n"
+    "{\n"
+    "    if (threadIdx.x != 0 || blockIdx.x != 0) {\n"
+    "        return;\n"
+    "    }\n"
+    "    volatile unsigned char *p = base + first;\n"
+    "    unsigned seen = 0;\n"
+    "    for (long long i = 0; i < count; i++) {\n"
+    "        if (write) {\n"
+    "            p[i] = 90;\n"
+    "        } else {\n"
+    "            seen ^= p[i];\n"
+    "        }\n"
+    "    }\n"
+    "    *(volatile unsigned *)sink = seen;\n"
+    "}\n";
+
+static const char touch_opencl[] =
+    "__kernel void assay_touch(__global uchar *base, long first, long count, int write,\n"
+    "                          __global uint *sink)\n"
+    "{\n"
+    "    if (get_global_id(0) != 0) {\n"
+    "        return;\n"
+    "    }\n"
+    "    volatile __global uchar *p = base + first;\n"
+    "    uint seen = 0;\n"
+    "    for (long i = 0; i < count; i++) {\n"
+    "        if (write) {\n"
+    "            p[i] = 90;\n"
+    "        } else {\n"
+    "            seen ^= p[i];\n"
+    "        }\n"
+    "    }\n"
+    "    *(volatile __global uint *)sink = seen;\n"
+    "}\n";
+
+const struct kernel_text kernel_touch = {
+    .name = "assay_touch",
+    .ptx = touch_ptx,
+    .hip = touch_hip,
+    .opencl = touch_opencl,
+    .cpu = touch,
+};
+
 const struct kernel_text kernel_nothing = {
     .name = "assay_nothing",
     .ptx = ".version 6.4\n.target sm_70\n.address_size 64\n"
