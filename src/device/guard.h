@@ -146,8 +146,8 @@ struct guard_proof_options {
 };
 
 /* Plants a read and a write of one element past both sides, each in a child of its own, with
- * elements of 4 bytes; way after way of the back end until one is proven. Unless `reads_proven`, no result about over-reads means anything. Fails only
- * when children cannot be made. */
+ * elements of 4 bytes, way after way of the back end until one is proven. Unless `reads_proven`, no
+ * result about over-reads means anything. Fails only when children cannot be made. */
 enum status guard_prove(enum device_kind kind, int index, const struct guard_proof_options *options,
                         struct guard_proof *ret_proof, struct err *err) MUST_USE;
 
