@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Fatal signals: address, access, thread and stack are written into the record, then the program's own
+ * handler (or the default) sees the signal as if we had not been there. A hardware fault is repeated by
+ * returning to the instruction; a sent signal is sent again with its own siginfo.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <sys/syscall.h>
+
+#include "preload/preload.h"
+#include "preload/real.h"
+
+static const int watched[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+enum {
+    WATCHED = sizeof watched / sizeof *watched
+};
+
+static struct sigaction theirs[WATCHED];
+static _Atomic bool holding[WATCHED]; /* our handler is installed, theirs is kept here */
+
+typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
+
+int real_sigaction(int signal, const struct sigaction *act, struct sigaction *ret_old)
+{
+    static _Atomic(void *) real;
+    void *f = atomic_load(&real);
+    if (f == NULL) {
+        f = dlsym(RTLD_NEXT, "sigaction");
+        atomic_store(&real, f);
+    }
+    if (f == NULL) {
+        errno = ENOSYS;
+        return -1;
+    }
+    return ((sigaction_function)f)(signal, act, ret_old);
+}
+
+static int row_of(int signal)
+{
+    for (int i = 0; i < WATCHED; i++) {
+        if (watched[i] == signal) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static void describe(struct record_fault *fault, const siginfo_t *info, const ucontext_t *context)
+{
+    fault->signal = info->si_signo;
+    fault->code = info->si_code;
+    fault->tid = (int32_t)syscall(SYS_gettid);
+    fault->hardware = info->si_code > 0 && info->si_code != SI_KERNEL;
+    fault->address = info->si_code > 0 ? (uint64_t)(uintptr_t)info->si_addr : 0;
+    fault->time_ns = clock_ns();
+    fault->ring = ring_index();
+#ifdef __x86_64__
+    fault->instruction = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+    fault->write = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+    (void)context;
+#endif
+    void *frames[48];
+    int n = backtrace(frames, 48);
+    fault->frame_count = n > 0 ? (uint32_t)n : 0;
+    for (int i = 0; i < n; i++) {
+        fault->frames[i] = (uint64_t)(uintptr_t)frames[i];
+    }
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context)
+{
+    int kept = errno;
+    struct record_header *h = record_file();
+    uint32_t expected = 0;
+    /* The first fault is the one that matters; others follow from it. */
+    if (h != NULL && atomic_compare_exchange_strong(&h->fault.present, &expected, 2)) {
+        describe(&h->fault, info, context);
+        maps_write();
+        atomic_store(&h->fault.present, 1);
+    }
+    int row = row_of(signal);
+    atomic_store(&holding[row], false);
+    real_sigaction(signal, &theirs[row], NULL);
+    if (info->si_code <= 0 || info->si_code == SI_KERNEL) {
+        syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), signal, info);
+    }
+    errno = kept;
+}
+
+void fault_start(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigemptyset(&ours.sa_mask);
+    for (int i = 0; i < WATCHED; i++) {
+        struct sigaction now;
+        /* A signal that the parent left ignored stays ignored. */
+        if (real_sigaction(watched[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL &&
+            real_sigaction(watched[i], &ours, &theirs[i]) == 0) {
+            atomic_store(&holding[i], true);
+        }
+    }
+}
+
+/* The unwinder loads its library at the first use: better now than in the handler. */
+void fault_warm_up(void)
+{
+    void *frame[1];
+    (void)backtrace(frame, 1);
+}
+
+EXPORT int sigaction(int signal, const struct sigaction *restrict act,
+                     struct sigaction *restrict ret_old)
+{
+    int row = row_of(signal);
+    if (row < 0 || !atomic_load(&holding[row])) {
+        return real_sigaction(signal, act, ret_old);
+    }
+    struct sigaction before = theirs[row];
+    if (act != NULL) {
+        theirs[row] = *act;
+    }
+    if (ret_old != NULL) {
+        *ret_old = before;
+    }
+    return 0;
+}
+
+EXPORT sighandler_t signal(int signal, sighandler_t handler)
+{
+    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct sigaction old;
+    sigemptyset(&act.sa_mask);
+    return sigaction(signal, &act, &old) == 0 ? old.sa_handler : SIG_ERR;
+}

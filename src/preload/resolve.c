@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The real functions. Two libraries of one process may each bring a cblas_sgemm, so the answer depends
+ * on who asks: what the calling object would have bound to without us. The dynamic loader searches the
+ * global scope first (RTLD_NEXT gives that), then the caller's own dependencies (a library that Python
+ * loaded with RTLD_LOCAL).
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+
+#include "preload/preload.h"
+#include "preload/record_file.h"
+
+enum {
+    CALLERS_MAX = 6
+};
+
+struct binding {
+    _Atomic uintptr_t low; /* of the calling object's segments; 0: free */
+    uintptr_t high;
+    void *real;
+};
+
+static struct binding bindings[HOOK_COUNT][CALLERS_MAX];
+
+struct object {
+    uintptr_t address; /* asked for */
+    uintptr_t low, high;
+    char path[1024];
+};
+
+static int find_object(struct dl_phdr_info *info, size_t size, void *data)
+{
+    (void)size;
+    struct object *o = data;
+    uintptr_t low = UINTPTR_MAX;
+    uintptr_t high = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+            uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            uintptr_t to = from + info->dlpi_phdr[i].p_memsz;
+            low = from < low ? from : low;
+            high = to > high ? to : high;
+        }
+    }
+    if (o->address < low || o->address >= high) {
+        return 0;
+    }
+    o->low = low;
+    o->high = high;
+    const char *name = info->dlpi_name != NULL ? info->dlpi_name : "";
+    if (strlen(name) < sizeof o->path) {
+        memcpy(o->path, name, strlen(name) + 1);
+    }
+    return 1;
+}
+
+/* Found by the address of one of our own functions: a symbol that leads back to us is none. */
+static bool is_ours(const void *p)
+{
+    struct object ours = {.address = (uintptr_t)&real_symbol};
+    dl_iterate_phdr(find_object, &ours);
+    return (uintptr_t)p >= ours.low && (uintptr_t)p < ours.high;
+}
+
+static void *look_up(const char *symbol, const struct object *caller)
+{
+    void *p = dlsym(RTLD_NEXT, symbol);
+    if (p != NULL && !is_ours(p)) {
+        return p;
+    }
+    if (caller->path[0] == '\0') {
+        return NULL;
+    }
+    void *handle = dlopen(caller->path, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL) {
+        return NULL;
+    }
+    p = dlsym(handle, symbol);
+    dlclose(handle); /* only the count that NOLOAD added */
+    return p != NULL && !is_ours(p) ? p : NULL;
+}
+
+void bindings_write(struct record_header *h)
+{
+    struct record_binding *to = record_bindings(h);
+    uint32_t n = 0;
+    for (uint32_t hook = 0; hook < HOOK_COUNT; hook++) {
+        for (int i = 0; i < CALLERS_MAX && n < h->binding_slots; i++) {
+            const struct binding *b = &bindings[hook][i];
+            uintptr_t low = atomic_load_explicit(&b->low, memory_order_acquire);
+            if (low == 0) {
+                break;
+            }
+            to[n].hook = hook;
+            to[n].caller_low = low;
+            to[n].caller_high = b->high;
+            to[n].real = (uint64_t)(uintptr_t)b->real;
+            atomic_store_explicit(&to[n].present, 1, memory_order_release);
+            n++;
+        }
+    }
+}
+
+void *real_symbol(enum hook hook, uint64_t caller)
+{
+    struct binding *row = bindings[hook];
+    uintptr_t from = (uintptr_t)caller;
+    for (int i = 0; i < CALLERS_MAX; i++) {
+        uintptr_t low = atomic_load_explicit(&row[i].low, memory_order_acquire);
+        if (low != 0 && from >= low && from < row[i].high) {
+            return row[i].real;
+        }
+    }
+    int kept = errno;
+    struct object object = {.address = from};
+    dl_iterate_phdr(find_object, &object);
+    void *real = look_up(hook_rows[hook].name, &object);
+    static _Atomic int lock;
+    int open = 0;
+    if (real != NULL && object.low != 0 && atomic_compare_exchange_strong(&lock, &open, 1)) {
+        for (int i = 0; i < CALLERS_MAX; i++) {
+            if (atomic_load(&row[i].low) == 0) {
+                row[i].high = object.high;
+                row[i].real = real;
+                atomic_store_explicit(&row[i].low, object.low, memory_order_release);
+                break;
+            }
+        }
+        atomic_store(&lock, 0);
+    }
+    struct record_header *h = real != NULL ? record_file() : NULL;
+    if (h != NULL) {
+        bindings_write(h);
+        maps_write();
+    }
+    errno = kept;
+    return real;
+}

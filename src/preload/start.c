@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Start-up: settings from the environment, and the record file, made at the first recorded call.
+ * Only system calls are used to make it, so that a signal handler and the child of a fork may.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "preload/preload.h"
+#include "preload/record_file.h"
+#include "preload/text.h"
+
+struct settings settings;
+
+const struct record_hook hook_rows[HOOK_COUNT] = {
+#define HOOK(id, symbol, library) [HOOK_##id] = {symbol, library},
+#include "preload/hooks.def"
+#undef HOOK
+};
+
+/* What the environment of the start said; read again for nothing, programs change theirs. */
+static struct {
+    int rank, local_rank, world_size;
+    char host[64];
+    char program[256];
+} identity;
+
+static _Atomic(struct record_header *) file;
+static _Atomic int making; /* 0 not yet, 1 somebody is at it, 2 tried */
+static char path[4000];
+
+static const char *variable(const char *name)
+{
+    size_t n = strlen(name);
+    for (char **e = environ; e != NULL && *e != NULL; e++) {
+        if (strncmp(*e, name, n) == 0 && (*e)[n] == '=') {
+            return *e + n + 1;
+        }
+    }
+    return NULL;
+}
+
+static int number_of(const char *name, int fallback)
+{
+    const char *s = variable(name);
+    if (s == NULL || *s == '\0') {
+        return fallback;
+    }
+    long value = 0;
+    for (; *s >= '0' && *s <= '9' && value < 100000000; s++) {
+        value = value * 10 + (*s - '0');
+    }
+    return *s == '\0' ? (int)value : fallback;
+}
+
+static uint64_t realtime_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct record_header layout(void)
+{
+    struct record_header h = {
+        .version = RECORD_VERSION,
+        .header_bytes = RECORD_HEADER_BYTES,
+        .hook_bytes = sizeof(struct record_hook),
+        .ring_bytes = sizeof(struct record_ring),
+        .entry_bytes = sizeof(struct record_entry),
+        .alloc_bytes = sizeof(struct record_alloc),
+        .name_bytes = sizeof(struct record_name),
+        .binding_bytes = sizeof(struct record_binding),
+        .hook_count = HOOK_COUNT,
+        .ring_count = RECORD_RINGS,
+        .ring_entries = RECORD_RING_ENTRIES,
+        .alloc_slots = RECORD_ALLOC_SLOTS,
+        .name_slots = RECORD_NAME_SLOTS,
+        .binding_slots = RECORD_BINDINGS,
+        .rank = identity.rank,
+        .local_rank = identity.local_rank,
+        .world_size = identity.world_size,
+    };
+    memcpy(h.magic, RECORD_MAGIC, sizeof h.magic);
+    memcpy(h.host, identity.host, sizeof h.host);
+    memcpy(h.program, identity.program, sizeof h.program);
+    h.hooks_at = RECORD_HEADER_BYTES;
+    h.rings_at = (h.hooks_at + sizeof hook_rows + 4095) & ~UINT64_C(4095);
+    h.allocs_at = h.rings_at + (uint64_t)RECORD_RINGS * sizeof(struct record_ring);
+    h.allocs_at = (h.allocs_at + 4095) & ~UINT64_C(4095);
+    h.names_at = h.allocs_at + (uint64_t)RECORD_ALLOC_SLOTS * sizeof(struct record_alloc);
+    h.bindings_at = h.names_at + (uint64_t)RECORD_NAME_SLOTS * sizeof(struct record_name);
+    h.entries_at = h.bindings_at + (uint64_t)RECORD_BINDINGS * sizeof(struct record_binding);
+    h.entries_at = (h.entries_at + 4095) & ~UINT64_C(4095);
+    h.file_bytes = h.entries_at +
+                   (uint64_t)RECORD_RINGS * RECORD_RING_ENTRIES * sizeof(struct record_entry);
+    return h;
+}
+
+/* Some file systems have no fallocate; writing zeros reserves as well. */
+static bool reserve(int fd, uint64_t at, uint64_t bytes)
+{
+    if (fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0) {
+        return true;
+    }
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+        return false;
+    }
+    static const char zeros[65536];
+    for (uint64_t done = 0; done < bytes;) {
+        size_t n = bytes - done < sizeof zeros ? (size_t)(bytes - done) : sizeof zeros;
+        ssize_t wrote = pwrite(fd, zeros, n, (off_t)(at + done));
+        if (wrote <= 0) {
+            return false;
+        }
+        done += (uint64_t)wrote;
+    }
+    return true;
+}
+
+bool record_file_reserve(struct record_header *h, uint32_t ring)
+{
+    uint64_t bytes = (uint64_t)h->ring_entries * h->entry_bytes;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return false;
+    }
+    bool ok = reserve(fd, h->entries_at + ring * bytes, bytes);
+    close(fd);
+    return ok;
+}
+
+static int open_new(void)
+{
+    for (unsigned n = 0; n < 100; n++) {
+        struct text t = {.p = path, .size = sizeof path};
+        text_add(&t, settings.folder);
+        text_add(&t, "/record.");
+        text_number(&t, (uint64_t)getpid());
+        if (n > 0) { /* the program of this pid that called exec left the earlier ones */
+            text_add(&t, ".");
+            text_number(&t, n);
+        }
+        text_add(&t, ".bin");
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0 || errno != EEXIST) {
+            return fd;
+        }
+    }
+    return -1;
+}
+
+static struct record_header *make(void)
+{
+    struct record_header h = layout();
+    int fd = open_new();
+    if (fd < 0) {
+        return NULL;
+    }
+    if (ftruncate(fd, (off_t)h.file_bytes) != 0 || !reserve(fd, 0, h.entries_at)) {
+        close(fd);
+        unlink(path);
+        return NULL;
+    }
+    struct record_header *map = mmap(NULL, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    if (map == MAP_FAILED) {
+        unlink(path);
+        return NULL;
+    }
+    h.pid = getpid();
+    h.parent = getppid();
+    h.start_realtime_ns = realtime_ns();
+    h.start_monotonic_ns = clock_ns();
+    memcpy((char *)map + h.hooks_at, hook_rows, sizeof hook_rows);
+    guard_describe(&h);
+    fault_warm_up();
+    /* The magic last: a file without it is one whose making was cut off. */
+    memcpy((char *)map + sizeof h.magic, (char *)&h + sizeof h.magic, sizeof h - sizeof h.magic);
+    atomic_thread_fence(memory_order_release);
+    memcpy(map->magic, h.magic, sizeof h.magic);
+    return map;
+}
+
+struct record_header *record_file_now(void)
+{
+    return atomic_load_explicit(&file, memory_order_acquire);
+}
+
+struct record_header *record_file(void)
+{
+    struct record_header *h = record_file_now();
+    if (h != NULL || !settings.on) {
+        return h;
+    }
+    int expected = 0;
+    if (atomic_compare_exchange_strong(&making, &expected, 1)) {
+        int kept = errno;
+        h = make();
+        atomic_store_explicit(&file, h, memory_order_release);
+        atomic_store(&making, 2);
+        if (h != NULL) {
+            bindings_write(h);
+            maps_write();
+        }
+        errno = kept;
+        return h;
+    }
+    /* Another thread is making it: its few milliseconds are worth waiting for, a lock is not. */
+    for (int i = 0; i < 1000 && atomic_load(&making) == 1; i++) {
+        struct timespec pause = {0, 100000};
+        nanosleep(&pause, NULL);
+    }
+    return record_file_now();
+}
+
+static void in_child(void)
+{
+    ring_forget();
+    guard_after_fork();
+    atomic_store(&file, NULL);
+    atomic_store(&making, 0);
+}
+
+static void read_identity(void)
+{
+    identity.rank = number_of("RANK",
+                              number_of("OMPI_COMM_WORLD_RANK", number_of("SLURM_PROCID", -1)));
+    identity.local_rank = number_of("LOCAL_RANK", number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1));
+    identity.world_size = number_of("WORLD_SIZE", number_of("OMPI_COMM_WORLD_SIZE", -1));
+    if (gethostname(identity.host, sizeof identity.host - 1) != 0) {
+        identity.host[0] = '\0';
+    }
+    ssize_t n = readlink("/proc/self/exe", identity.program, sizeof identity.program - 1);
+    identity.program[n > 0 ? n : 0] = '\0';
+}
+
+static void read_settings(void)
+{
+    const char *folder = variable("ASSAY_RECORD_DIR");
+    if (folder == NULL || folder[0] != '/' || strlen(folder) >= sizeof settings.folder) {
+        return;
+    }
+    memcpy(settings.folder, folder, strlen(folder) + 1);
+    settings.guard_every = (unsigned)number_of("ASSAY_RECORD_GUARD", 0);
+    settings.guard_min = (size_t)number_of("ASSAY_RECORD_GUARD_MIN", 1);
+    settings.guard_begin = number_of("ASSAY_RECORD_GUARD_BEGIN", 0) != 0;
+    settings.quarantine = number_of("ASSAY_RECORD_QUARANTINE", 0) != 0;
+    settings.guard_off_by_test = number_of("ASSAY_RECORD_TEST_NO_GUARD", 0) != 0;
+    settings.on = true;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    int kept = errno;
+    read_settings();
+    if (settings.on) {
+        read_identity();
+        /* Another user's program (setuid) cannot write there: the file is not made, nothing else. */
+        if (pthread_atfork(NULL, NULL, in_child) != 0) {
+            settings.on = false;
+        } else {
+            fault_start();
+            if (settings.guard_every > 0) {
+                guard_start();
+            }
+        }
+    }
+    errno = kept;
+}
+
+__attribute__((destructor)) static void stop(void)
+{
+    struct record_header *h = record_file_now();
+    if (h != NULL && h->pid == getpid()) {
+        maps_write();
+        h->end_monotonic_ns = clock_ns();
+        atomic_store(&h->ending, RECORD_EXITED);
+    }
+}
