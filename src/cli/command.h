@@ -117,6 +117,8 @@ void cli_note(const struct cli *cli, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 /* Writes the result to stdout or to --output FILE; a failed write is an error with exit 2. */
 int cli_emit(const struct cli *cli, struct str text, int status);
+/* The same on stderr where no --output is given: stdout belongs to a command that we run. */
+int cli_emit_aside(const struct cli *cli, struct str text, int status);
 
 /* A progress line on stderr, redrawn in place; silent when stderr is no terminal, when --quiet is
  * given, or during the first second. Call with NULL to erase it. */

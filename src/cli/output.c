@@ -107,11 +107,10 @@ static bool write_all(int fd, struct str text)
     return true;
 }
 
-int cli_emit(const struct cli *cli, struct str text, int status)
+static int emit(const struct cli *cli, int fd, struct str text, int status)
 {
     progress_erase();
     const char *path = cli_value(cli, "output", NULL);
-    int fd = STDOUT_FILENO;
     if (path != NULL) {
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (fd < 0) {
@@ -130,4 +129,14 @@ int cli_emit(const struct cli *cli, struct str text, int status)
                         path != NULL ? path : "standard output", strerror(saved), err_name(saved));
     }
     return status;
+}
+
+int cli_emit(const struct cli *cli, struct str text, int status)
+{
+    return emit(cli, STDOUT_FILENO, text, status);
+}
+
+int cli_emit_aside(const struct cli *cli, struct str text, int status)
+{
+    return emit(cli, STDERR_FILENO, text, status);
 }

@@ -40,15 +40,25 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
     return ST_OK;
 }
 
-int session_report(const struct cli *cli, const struct report *r, int status)
+static struct str render(const struct cli *cli, const struct report *r, bool color)
 {
     const char *name = cli_flag(cli, "json") ? "json" : cli_value(cli, "format", "text");
     const struct report_format *format = report_format_find(name);
-    struct report_options options = {.color = cli->stdout_color, .width = cli->width};
+    struct report_options options = {.color = color, .width = cli->width};
     struct strbuf out;
     strbuf_init(&out, cli->arena, (size_t)256 << 20);
     format->render(r, &options, &out);
-    return cli_emit(cli, strbuf_str(&out), status);
+    return strbuf_str(&out);
+}
+
+int session_report(const struct cli *cli, const struct report *r, int status)
+{
+    return cli_emit(cli, render(cli, r, cli->stdout_color), status);
+}
+
+int session_report_aside(const struct cli *cli, const struct report *r, int status)
+{
+    return cli_emit_aside(cli, render(cli, r, cli->stderr_color), status);
 }
 
 int session_exit(const struct finding_list *findings)

@@ -39,6 +39,9 @@ void session_score(const struct cli *cli, const struct health *health,
 /* Renders in the form that --format or --json asks for, and writes it out. */
 int session_report(const struct cli *cli, const struct report *r, int status);
 
+/* The same, beside the output of a command that we ran. */
+int session_report_aside(const struct cli *cli, const struct report *r, int status);
+
 /* Worst of a list: EXIT_FAULT for errors and warnings, EXIT_UNKNOWN when something could not be
  * told and nothing is wrong, else EXIT_FINE. */
 int session_exit(const struct finding_list *findings);

@@ -116,6 +116,10 @@ void elf_each_symbol(const struct elf *elf,
  * when there is one, so asking for thousands of names is cheap. */
 bool elf_defines_symbol(const struct elf *elf, struct str name);
 
+/* Name of the function that covers a virtual address of the image, from the dynamic symbols (what is
+ * exported; the nearest one below that reaches it). False when none does. */
+bool elf_symbol_covering(const struct elf *elf, uint64_t address, struct str *ret_name);
+
 /*
  * Which of `count` texts the file's data holds as a whole NUL-terminated word: "does this library
  * contain the name of this variable". Looks at every section that is not code (CPU or GPU), in one

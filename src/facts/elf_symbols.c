@@ -237,6 +237,25 @@ void elf_each_symbol(const struct elf *elf,
     }
 }
 
+bool elf_symbol_covering(const struct elf *elf, uint64_t address, struct str *ret_name)
+{
+    bool found = false;
+    uint64_t best = 0;
+    for (size_t i = 0; i < elf->symbol_count; i++) {
+        const char *p = elf->symbols.p + i * SYMBOL_SIZE;
+        uint64_t value = bytes_le64(p + 8);
+        struct elf_symbol s;
+        if (value > address || address - value >= bytes_le64(p + 16) || (found && value < best) ||
+            !elf_plain_symbol_at(elf, i, &s) || !s.defined) {
+            continue;
+        }
+        found = true;
+        best = value;
+        *ret_name = s.name;
+    }
+    return found;
+}
+
 static uint32_t gnu_hash_of(struct str name)
 {
     uint32_t h = 5381;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,6 +287,29 @@ enum status record_reader_load(struct arena *a, const char *path, struct record 
     enum status s = record_reader_parse(a, bytes, path, ret_record, err);
     munmap(p, (size_t)st.st_size);
     return s;
+}
+
+uint64_t record_reader_progress(const char *path)
+{
+    struct record_header h;
+    uint64_t calls = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return 0;
+    }
+    if (pread(fd, &h, sizeof h, 0) == (ssize_t)sizeof h && check_head(&h, path, NULL) == ST_OK) {
+        for (uint32_t i = 0; i < h.ring_count; i++) {
+            uint64_t written;
+            off_t at = (off_t)(h.rings_at + i * sizeof(struct record_ring) +
+                               offsetof(struct record_ring, written));
+            if (pread(fd, &written, sizeof written, at) != (ssize_t)sizeof written) {
+                break;
+            }
+            calls += written;
+        }
+    }
+    close(fd);
+    return calls;
 }
 
 /* 0 when inside, else the distance in bytes between the address and the block. */

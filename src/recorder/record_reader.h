@@ -57,6 +57,9 @@ enum status record_reader_load(struct arena *a, const char *path, struct record 
 enum status record_reader_parse(struct arena *a, struct str bytes, const char *name,
                                 struct record *ret_record, struct err *err) MUST_USE;
 
+/* Calls begun so far by all threads of a record that is still written; 0 when it cannot be read. */
+uint64_t record_reader_progress(const char *path);
+
 /* The block that holds `address`, or the nearest one that ends at most `slack` bytes before it or
  * begins at most `slack` after it; blocks that hold it win, then live ones, then the nearer. NULL when
  * there is none. */

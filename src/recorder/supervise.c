@@ -97,6 +97,7 @@ static _Noreturn void become(const struct supervise_options *o, const int to[2],
                              const sigset_t *mask)
 {
     sigprocmask(SIG_SETMASK, mask, NULL);
+    signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
     if (dup2(to[0], 1) >= 0 && dup2(to[1], 2) >= 0) {
         execvpe(o->argv[0], o->argv, o->environment);
     }
@@ -216,7 +217,7 @@ static bool take(struct job *j, struct stream *s)
 
 /* ---- the end ---- */
 
-static void signal_all(struct job *j, int signal)
+static void signal_all(int signal)
 {
     pid_t pids[PROCESS_TREE_MAX];
     size_t n = process_tree(getpid(), pids, PROCESS_TREE_MAX);
@@ -277,9 +278,9 @@ static void stop(struct job *j, enum run_ending why, double now)
     if (j->terminated == 0) {
         j->r.ending = why;
         j->terminated = now;
-        signal_all(j, SIGTERM);
+        signal_all(SIGTERM);
     } else if (now - j->terminated > j->o->grace_s) {
-        signal_all(j, SIGKILL);
+        signal_all(SIGKILL);
     }
 }
 
@@ -343,14 +344,14 @@ static void clear_away(struct job *j)
     if (j->r.left_behind == 0) {
         return;
     }
-    signal_all(j, SIGTERM);
+    signal_all(SIGTERM);
     double until = now_s(CLOCK_MONOTONIC) + j->o->grace_s;
     struct timespec pause = {0, 20000000};
     while (process_tree(getpid(), pids, PROCESS_TREE_MAX) > 0 && now_s(CLOCK_MONOTONIC) < until) {
         nanosleep(&pause, NULL);
         reap(j);
     }
-    signal_all(j, SIGKILL);
+    signal_all(SIGKILL);
     reap(j);
 }
 

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * assay run: supervises any command, records what its libraries were asked to do, keeps everything in
+ * a run folder, and says at the end what happened. The command's status is passed through.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sys/stat.h>
+
+#include "base/fs.h"
+#include "base/json_out.h"
+#include "base/str.h"
+#include "base/vec.h"
+
+#include "cli/command.h"
+#include "cli/command_list.h"
+#include "cli/run_report.h"
+#include "cli/run_stacks.h"
+#include "cli/session.h"
+#include "diagnosis/metric_line.h"
+#include "facts/facts_json.h"
+#include "recorder/record_format.h"
+#include "recorder/record_reader.h"
+#include "recorder/run_folder.h"
+#include "recorder/supervise.h"
+
+enum {
+    CONFIG_MAX = 1 << 20,
+    PATHS_MAX = 64
+};
+
+struct running {
+    struct cli *cli;
+    const struct knowledge *k;
+    const char *folder;
+    struct text_list notes;
+    struct arena *scratch; /* rewound after each line */
+    int metrics;           /* file descriptor, -1 when it failed */
+    double start;          /* seconds, CLOCK_MONOTONIC */
+};
+
+static double monotonic_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- what is written down ---- */
+
+/* Values of these are secrets; their names stay. */
+static bool is_secret(struct str name)
+{
+    static const char *const parts[] = {"TOKEN",      "SECRET",      "PASSWORD",
+                                        "PASSWD",     "CREDENTIAL",  "API_KEY",
+                                        "ACCESS_KEY", "PRIVATE_KEY", "AUTH"};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        if (str_has(name, parts[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_environment(struct json_out *j)
+{
+    json_key(j, "environment");
+    json_object(j);
+    for (char **e = environ; *e != NULL; e++) {
+        struct str rest = str_of(*e);
+        struct str name;
+        if (!str_cut(&rest, '=', &name) || name.n == 0 || name.n > 200) {
+            continue;
+        }
+        char key[201];
+        memcpy(key, name.p, name.n);
+        key[name.n] = '\0';
+        json_field(j, key, is_secret(name) ? "(withheld)" : rest.p);
+    }
+    json_object_end(j);
+}
+
+/* Configuration files named on the command line, as they were when the run began. */
+static void write_configs(struct running *r, struct json_out *j)
+{
+    struct arena *a = r->cli->arena;
+    struct fs fs = {.prefix = ""};
+    json_key(j, "configuration");
+    json_object(j);
+    for (size_t i = 1; i < r->cli->operands.count; i++) {
+        const char *name = r->cli->operands.items[i];
+        struct str s = str_of(name);
+        struct stat st;
+        struct str text;
+        if ((str_ends(s, ".yaml") || str_ends(s, ".yml") || str_ends(s, ".json") ||
+             str_ends(s, ".toml")) &&
+            stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= CONFIG_MAX) {
+            char *full = realpath(name, NULL);
+            if (full != NULL && fs_read(&fs, a, full, CONFIG_MAX, &text, NULL) == ST_OK) {
+                json_key(j, name);
+                json_string(j, text.p);
+            }
+            free(full);
+        }
+    }
+    json_object_end(j);
+}
+
+static const char *ending_name(enum run_ending e)
+{
+    static const char *const names[] = {
+        [RUN_EXITED] = "exited",
+        [RUN_SIGNALLED] = "signal",
+        [RUN_TIMED_OUT] = "stopped at the time limit",
+        [RUN_HUNG] = "stopped because it hung",
+        [RUN_INTERRUPTED] = "interrupted",
+        [RUN_NOT_STARTED] = "not started",
+    };
+    return names[e];
+}
+
+static void write_result(struct running *r, struct json_out *j, const struct supervise_result *s)
+{
+    struct arena *a = r->cli->arena;
+    if (s == NULL) {
+        json_field(j, "ending", "running");
+        return;
+    }
+    json_field(j, "ending", ending_name(s->ending));
+    json_key(j, "status");
+    json_int(j, supervise_status(s));
+    if (s->signal != 0) {
+        const char *name = sigabbrev_np(s->signal);
+        json_field(j, "signal", arena_fmt(a, "SIG%s", name != NULL ? name : "?"));
+    }
+    json_key(j, "seconds");
+    json_real(j, s->seconds);
+    json_key(j, "cpu_user_s");
+    json_real(j, s->cpu_user_s);
+    json_key(j, "cpu_system_s");
+    json_real(j, s->cpu_system_s);
+    json_key(j, "peak_memory_bytes");
+    json_int(j, (int64_t)s->peak_memory_bytes);
+    json_key(j, "hang_seen");
+    json_bool(j, s->hang_seen);
+    json_key(j, "processes_left_behind");
+    json_int(j, (int64_t)s->left_behind);
+    json_key(j, "end_realtime_ns");
+    json_int(j, (int64_t)s->end_realtime_ns);
+}
+
+/* run.json; `s` is NULL while the command runs, so that a run whose supervisor is killed says so. */
+static enum status write_run(struct running *r, const struct supervise_result *s, struct err *err)
+{
+    struct arena *a = r->cli->arena;
+    struct strbuf out;
+    struct json_out j;
+    char cwd[PATH_MAX];
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    strbuf_init(&out, a, (size_t)16 << 20);
+    json_init(&j, &out);
+    json_object(&j);
+    json_key(&j, "schema_version");
+    json_int(&j, 1);
+    json_key(&j, "command");
+    json_list(&j);
+    for (size_t i = 0; i < r->cli->operands.count; i++) {
+        json_string(&j, r->cli->operands.items[i]);
+    }
+    json_list_end(&j);
+    json_field(&j, "directory", getcwd(cwd, sizeof cwd) != NULL ? cwd : "");
+    json_field(&j, "host", host);
+    json_field(&j, "assay_version", ASSAY_VERSION);
+    json_key(&j, "start_monotonic_s");
+    json_real(&j, r->start);
+    write_result(r, &j, s);
+    json_key(&j, "expect");
+    json_list(&j);
+    const char *expect;
+    for (size_t i = 0; (expect = cli_repeat(r->cli, "expect", i)) != NULL; i++) {
+        json_string(&j, expect);
+    }
+    json_list_end(&j);
+    write_configs(r, &j);
+    write_environment(&j);
+    json_object_end(&j);
+    strbuf_addc(&out, '\n');
+    return run_folder_write(a, r->folder, "run.json", strbuf_str(&out), err);
+}
+
+static void write_facts(struct running *r)
+{
+    struct err err = {0};
+    struct facts *facts;
+    struct strbuf out;
+    if (cli_flag(r->cli, "no-facts")) {
+        return;
+    }
+    cli_progress(r->cli, "reading facts of this machine");
+    if (session_collect(r->cli, r->k, "", NULL, &facts, &err) != ST_OK) {
+        *VEC_PUSH(r->cli->arena, &r->notes) = arena_strdup(r->cli->arena, err.text);
+        return;
+    }
+    strbuf_init(&out, r->cli->arena, (size_t)64 << 20);
+    facts_write_json(facts, r->cli->arena, session_unit_of_key, (void *)(uintptr_t)r->k, &out);
+    if (run_folder_write(r->cli->arena, r->folder, "facts.json", strbuf_str(&out), &err) != ST_OK) {
+        *VEC_PUSH(r->cli->arena, &r->notes) = arena_strdup(r->cli->arena, err.text);
+    }
+}
+
+static void write_kernel_log(struct running *r)
+{
+    struct err err = {0};
+    struct str text;
+    if (run_folder_kernel_log(r->cli->arena, r->start, &text, &err) != ST_OK) {
+        *VEC_PUSH(r->cli->arena, &r->notes) = arena_fmt(
+            r->cli->arena,
+            "no kernel log: %s; GPU faults that only the kernel tells of are "
+            "not seen (run as root, or sysctl kernel.dmesg_restrict=0)",
+            err.text);
+    } else if (run_folder_write(r->cli->arena, r->folder, "kernel.log", text, &err) != ST_OK) {
+        *VEC_PUSH(r->cli->arena, &r->notes) = arena_strdup(r->cli->arena, err.text);
+    }
+}
+
+/* ---- while it runs ---- */
+
+static void on_line(void *ctx, int stream, const char *text, size_t n)
+{
+    struct running *r = ctx;
+    struct metric_line m;
+    metric_line_parse((struct str){.p = text, .n = n}, &m);
+    if (m.count == 0 || r->metrics < 0) {
+        return;
+    }
+    struct arena_mark mark = arena_mark(r->scratch);
+    struct strbuf out;
+    strbuf_init(&out, r->scratch, 65536);
+    strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
+    if (m.step >= 0) {
+        strbuf_fmt(&out, ", \"step\": %" PRId64, m.step);
+    }
+    for (size_t i = 0; i < m.count; i++) {
+        if (strcmp(m.items[i].name, "step") != 0) {
+            strbuf_addz(&out, ", \"");
+            json_escape(&out, str_of(m.items[i].name));
+            /* JSON has no NaN and no infinity: they are the texts "nan", "inf". */
+            bool finite = isfinite(m.items[i].value);
+            strbuf_fmt(&out, finite ? "\": %.17g" : "\": \"%g\"", m.items[i].value);
+        }
+    }
+    strbuf_addz(&out, "}\n");
+    struct str line = strbuf_str(&out);
+    if (write(r->metrics, line.p, line.n) != (ssize_t)line.n) {
+        close(r->metrics);
+        r->metrics = -1;
+    }
+    arena_rewind(r->scratch, mark);
+}
+
+/* Calls counted so far in all records: grows while the job computes, silent or not. */
+static uint64_t on_tick(void *ctx, double elapsed_s)
+{
+    struct running *r = ctx;
+    (void)elapsed_s;
+    struct arena_mark mark = arena_mark(r->scratch);
+    struct fs fs = {.prefix = ""};
+    const char *const *names = NULL;
+    size_t count = 0;
+    uint64_t calls = 0;
+    if (fs_list(&fs, r->scratch, r->folder, &names, &count, NULL) == ST_OK) {
+        for (size_t i = 0; i < count; i++) {
+            struct str name = str_of(names[i]);
+            if (str_starts(name, "record.") && str_ends(name, ".bin")) {
+                calls += record_reader_progress(
+                    arena_fmt(r->scratch, "%s/%s", r->folder, names[i]));
+            }
+        }
+    }
+    arena_rewind(r->scratch, mark);
+    return calls;
+}
+
+static void on_hung(void *ctx, double silent_s, const pid_t *children, size_t count)
+{
+    struct running *r = ctx;
+    struct arena *a = r->cli->arena;
+    cli_note(r->cli,
+             "no output and no recorded call for %.0f s; taking the stacks of %zu processes "
+             "(%s/stacks.*.txt)",
+             silent_s, count, r->folder);
+    for (size_t i = 0; i < count && i < PATHS_MAX; i++) {
+        struct err err = {0};
+        struct str text = run_stacks_take(a, children[i]);
+        const char *name = arena_fmt(a, "stacks.%d.txt", (int)children[i]);
+        if (run_folder_write(a, r->folder, name, text, &err) != ST_OK) {
+            cli_note(r->cli, "%s", err.text);
+        }
+    }
+}
+
+/* ---- starting ---- */
+
+/* Next to the program: the build folder, dist/, or an installation. */
+static const char *record_library(struct arena *a)
+{
+    static const char *const places[] = {"", "../lib/", "../lib/assay/",
+                                         "../lib/x86_64-linux-gnu/"};
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) {
+        return NULL;
+    }
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (slash == NULL) {
+        return NULL;
+    }
+    slash[1] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        const char *path = arena_fmt(a, "%s%slibassay-record.so", exe, places[i]);
+        if (access(path, R_OK) == 0) {
+            return path;
+        }
+    }
+    return NULL;
+}
+
+/* "NAME=value" replaces what the environment holds of that name. */
+static void set_variable(struct arena *a, struct text_list *env, const char *name,
+                         const char *value)
+{
+    const char *entry = arena_fmt(a, "%s=%s", name, value);
+    const char *head = arena_fmt(a, "%s=", name);
+    for (size_t i = 0; i < env->count; i++) {
+        if (str_starts(str_of(env->items[i]), head)) {
+            env->items[i] = entry;
+            return;
+        }
+    }
+    *VEC_PUSH(a, env) = entry;
+}
+
+static enum status number_option(const struct cli *cli, const char *name, double fallback,
+                                 double least, double *ret_value, struct err *err)
+{
+    const char *text = cli_value(cli, name, NULL);
+    *ret_value = fallback;
+    if (text == NULL) {
+        return ST_OK;
+    }
+    double v;
+    if (str_to_double(str_of(text), &v) != ST_OK || !(v >= least) || !(v <= 1e12)) {
+        return err_set(err, ST_USAGE, "--%s takes a number of at least %g, not '%s'", name, least,
+                       text);
+    }
+    *ret_value = v;
+    return ST_OK;
+}
+
+static enum status guard_variables(struct running *r, struct text_list *env, struct err *err)
+{
+    struct arena *a = r->cli->arena;
+    double every;
+    double least;
+    TRY(number_option(r->cli, "guard-every", 1, 1, &every, err));
+    TRY(number_option(r->cli, "guard-min", 1, 1, &least, err));
+    if (!cli_flag(r->cli, "guard") && cli_value(r->cli, "guard-every", NULL) == NULL) {
+        return ST_OK;
+    }
+    set_variable(a, env, "ASSAY_RECORD_GUARD", arena_fmt(a, "%.0f", every));
+    set_variable(a, env, "ASSAY_RECORD_GUARD_MIN", arena_fmt(a, "%.0f", least));
+    if (strcmp(cli_value(r->cli, "guard-side", "end"), "begin") == 0) {
+        set_variable(a, env, "ASSAY_RECORD_GUARD_BEGIN", "1");
+    }
+    if (cli_flag(r->cli, "quarantine")) {
+        set_variable(a, env, "ASSAY_RECORD_QUARANTINE", "1");
+    }
+    return ST_OK;
+}
+
+static enum status environment_of(struct running *r, char ***ret_environment, struct err *err)
+{
+    struct arena *a = r->cli->arena;
+    struct text_list env = {0};
+    for (char **e = environ; *e != NULL; e++) {
+        *VEC_PUSH(a, &env) = *e;
+    }
+    const char *library = record_library(a);
+    if (library == NULL) {
+        return err_set(err, ST_ABSENT,
+                       "libassay-record.so is not next to the assay program; a build "
+                       "folder, dist/ and an installation hold both");
+    }
+    const char *before = getenv("LD_PRELOAD");
+    set_variable(a, &env, "LD_PRELOAD",
+                 before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
+                                                   : library);
+    set_variable(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    TRY(guard_variables(r, &env, err));
+    char **list = arena_array(a, env.count + 1, sizeof *list);
+    for (size_t i = 0; i < env.count; i++) {
+        list[i] = arena_strdup(a, env.items[i]);
+    }
+    *ret_environment = list;
+    return ST_OK;
+}
+
+static enum status prepare(struct running *r, struct supervise_options *o, struct err *err)
+{
+    struct arena *a = r->cli->arena;
+    TRY(number_option(r->cli, "timeout", 0, 0.001, &o->limit_s, err));
+    TRY(number_option(r->cli, "hang", 600, 1, &o->hang_s, err));
+    const char *expect;
+    for (size_t i = 0; (expect = cli_repeat(r->cli, "expect", i)) != NULL; i++) {
+        TRY(run_report_check_expect(expect, err));
+    }
+    TRY(run_folder_make(a, cli_value(r->cli, "record", NULL), &r->folder, err));
+    char **environment = NULL;
+    TRY(environment_of(r, &environment, err));
+    char **argv = arena_array(a, r->cli->operands.count + 1, sizeof *argv);
+    for (size_t i = 0; i < r->cli->operands.count; i++) {
+        argv[i] = arena_strdup(a, r->cli->operands.items[i]);
+    }
+    o->argv = argv;
+    o->environment = environment;
+    o->kill_hung = cli_flag(r->cli, "kill-hung");
+    o->grace_s = 5;
+    o->ctx = r;
+    o->tick = on_tick;
+    o->hung = on_hung;
+    o->line = on_line;
+    TRY(run_folder_log(a, r->folder, "stdout.log", &o->stdout_log, err));
+    TRY(run_folder_log(a, r->folder, "stderr.log", &o->stderr_log, err));
+    return run_folder_log(a, r->folder, "metrics.jsonl", &r->metrics, err);
+}
+
+/* ---- the end ---- */
+
+static void tell_result(struct running *r, const struct supervise_result *s)
+{
+    if (s->ending == RUN_NOT_STARTED) {
+        cli_note(r->cli, "cannot start '%s': %s (%s)", r->cli->operands.items[0], strerror(s->code),
+                 err_name(s->code));
+    }
+    if (s->log_failed) {
+        cli_note(r->cli,
+                 "the logs of the run are not whole: %s; the command itself was not touched",
+                 strerror(s->log_errno));
+    }
+    if (s->left_behind > 0) {
+        cli_note(r->cli, "the command left %zu processes behind; they were stopped",
+                 s->left_behind);
+    }
+}
+
+/* The report goes to stderr: stdout belongs to the command. */
+static int finish(struct running *r, const struct supervise_result *s)
+{
+    struct err err = {0};
+    struct report report;
+    int judged;
+    int status = supervise_status(s);
+    tell_result(r, s);
+    write_kernel_log(r);
+    if (write_run(r, s, &err) != ST_OK ||
+        run_report_make(r->cli, r->k, r->folder, NULL, &report, &judged, &err) != ST_OK) {
+        cli_note(r->cli, "%s; the command's own status is passed through", err.text);
+        return status;
+    }
+    for (size_t i = 0; i < r->notes.count; i++) {
+        *VEC_PUSH(r->cli->arena, &report.notes) = r->notes.items[i];
+    }
+    *VEC_PUSH(r->cli->arena, &report.notes) = arena_fmt(r->cli->arena, "run folder: %s", r->folder);
+    /* A broken expectation or a guard that could not be proven must not look like success. */
+    return session_report_aside(r->cli, &report, status != 0 ? status : judged);
+}
+
+static int run_run(struct cli *cli)
+{
+    struct err err = {0};
+    struct running r = {.cli = cli, .metrics = -1};
+    struct supervise_options o = {.stdout_log = -1, .stderr_log = -1};
+    struct supervise_result result = {0};
+    if (cli->operands.count == 0) {
+        return cli_fail(cli, EXIT_USAGE, "run needs a command: assay run -- python train.py");
+    }
+    r.scratch = arena_new(0);
+    if (session_knowledge(cli, &r.k, &err) != ST_OK || prepare(&r, &o, &err) != ST_OK) {
+        return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
+    }
+    write_facts(&r);
+    r.start = monotonic_s();
+    if (write_run(&r, NULL, &err) != ST_OK || supervise(&o, &result, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    return finish(&r, &result);
+}
+
+static const char *const description[] = {
+    "Runs a command under supervision and keeps a run folder: its output, metrics parsed from it, the "
+    "kernel log of its time, facts of the machine, and for each process a record of the calls its "
+    "maths libraries received, readable after any crash. The command is not changed: output, signals and "
+    "status are passed through. The report goes to standard error; 'assay report RUN' shows it again.",
+    "--guard makes every tensor allocation of the CPU end at an unmapped page: an access one byte "
+    "outside faults there and then, and the report names the operand. The guard proves itself in each "
+    "process first; when it cannot, the answer is 'could not tell'. GPU memory is not guarded by this "
+    "version.",
+    "Exit status: the command's; 128 + signal; 124 after a time limit; where the command ended with 0, "
+    "1 for a broken expectation and 2 where what was asked could not be told.",
+    NULL,
+};
+
+static const struct example examples[] = {
+    {"assay run -- python train.py", "record a run; say what broke it"},
+    {"assay run --guard -- python train.py", "stop at the first access outside a tensor"},
+    {"assay run --expect no:mkl -- python train.py", "prove that a library was really left"},
+    {"assay run --record runs/a --timeout 3600 --hang 120 -- torchrun --nproc-per-node 2 train.py",
+     "name the folder, limit the time, notice a hang"},
+    {0},
+};
+
+static const struct option_spec options[] = {
+    {"record", 'r', OPTION_VALUE, "DIR", "Run folder (default: assay-run-TIME-PID here)"},
+    {"guard", 'g', OPTION_FLAG, NULL, "Let CPU tensors end at an unmapped page"},
+    {"guard-every", 0, OPTION_VALUE, "N", "Guard one block in N"},
+    {"guard-min", 0, OPTION_VALUE, "BYTES", "Guard only blocks of at least BYTES"},
+    {"guard-side", 0, OPTION_VALUE, "end|begin", "Where the unmapped page lies (default: end)"},
+    {"quarantine", 0, OPTION_FLAG, NULL,
+     "With --guard: freed blocks stay unmapped, so that use after free faults"},
+    {"expect", 0, OPTION_REPEAT, "WHAT",
+     "no:NAME or yes:NAME: a library or function, by part of its name"},
+    {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},
+    {"hang", 0, OPTION_VALUE, "SECONDS",
+     "Take stacks after so long without output or call (default: 600)"},
+    {"kill-hung", 0, OPTION_FLAG, NULL, "Stop the command once it counts as hung"},
+    {"no-facts", 0, OPTION_FLAG, NULL, "Do not collect facts of the machine first"},
+    REPORT_OPTIONS,
+    {0},
+};
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "Supervise and record a command; name the cause when it breaks",
+    .operands = "-- COMMAND [ARG...]",
+    .operand_kind = "file",
+    .description = description,
+    .examples = examples,
+    .options = options,
+    .run = run_run,
+};

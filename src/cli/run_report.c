@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See run_report.h. */
+#include "cli/run_report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/str.h"
+#include "base/tree.h"
+#include "base/vec.h"
+
+#include "cli/run_story.h"
+#include "cli/session.h"
+#include "diagnosis/causes.h"
+#include "diagnosis/log_read.h"
+#include "facts/facts_json.h"
+
+enum {
+    RUN_JSON_MAX = 4 << 20
+};
+
+struct judged {
+    struct cli *cli;
+    const struct tree *run;
+    struct run_story story;
+    struct diagnosis diagnosis;
+    struct finding_list causes; /* of records and logs, the surest first */
+    struct finding_list checks; /* expectations, the guard */
+};
+
+/* ---- expectations ---- */
+
+enum status run_report_check_expect(const char *expect, struct err *err)
+{
+    struct str s = str_of(expect);
+    if ((str_starts(s, "no:") && s.n > 3) || (str_starts(s, "yes:") && s.n > 4)) {
+        return ST_OK;
+    }
+    return err_set(err, ST_USAGE,
+                   "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
+                   "library or function, as in no:hipblaslt",
+                   expect);
+}
+
+static int64_t calls_matching(const struct report_table *t, const char *name, const char **ret_seen)
+{
+    int64_t calls = 0;
+    for (size_t i = 0; i < t->row_count; i++) {
+        const struct value *row = &t->cells[i * t->column_count];
+        if (strcasestr(row[0].string, name) != NULL || strcasestr(row[1].string, name) != NULL) {
+            calls += row[3].integer;
+            *ret_seen = row[0].string;
+        }
+    }
+    return calls;
+}
+
+static void judge_expect(struct judged *j, const char *expect)
+{
+    struct arena *a = j->cli->arena;
+    bool wanted = str_starts(str_of(expect), "yes:");
+    const char *name = expect + (wanted ? 4 : 3);
+    const char *seen = "";
+    int64_t calls = calls_matching(&j->story.libraries, name, &seen);
+    struct finding *f = VEC_PUSH(a, &j->checks);
+    *f = (struct finding){.confidence = 1};
+    const char *text = arena_fmt(a, "%" PRId64 " calls match '%s'%s%s", calls, name,
+                                 calls > 0 ? ", for instance in " : "", seen);
+    *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "records", .text = text};
+    if (j->story.calls == 0) {
+        f->id = "expectation-untold";
+        f->severity = SEVERITY_UNKNOWN;
+        f->title = arena_fmt(a, "cannot tell whether %s holds", expect);
+        f->claim =
+            "No call of a hooked library was recorded at all, so absence proves nothing: the "
+            "program may link its libraries statically.";
+    } else if ((calls > 0) == wanted) {
+        f->id = "expectation-met";
+        f->severity = SEVERITY_OK;
+        f->title = arena_fmt(a, "%s holds", expect);
+        f->claim = text;
+    } else {
+        f->id = "expectation-broken";
+        f->severity = SEVERITY_ERROR;
+        f->title = arena_fmt(a, "%s does not hold", expect);
+        f->claim =
+            wanted ? "The library was to be used, and no call of it was recorded."
+                   : "The library was to be left, and calls of it were recorded: the switch that "
+                     "should have prevented them is not in effect.";
+    }
+}
+
+/* ---- logs ---- */
+
+static enum status diagnose_logs(struct judged *j, const struct knowledge *k, const char *folder,
+                                 struct err *err)
+{
+    struct arena *a = j->cli->arena;
+    struct text_list train = {0};
+    struct text_list kernel = {0};
+    static const char *const names[] = {"stdout.log", "stderr.log"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *path = arena_fmt(a, "%s/%s", folder, names[i]);
+        if (access(path, R_OK) == 0) {
+            *VEC_PUSH(a, &train) = path;
+        }
+    }
+    const char *path = arena_fmt(a, "%s/kernel.log", folder);
+    if (access(path, R_OK) == 0) {
+        *VEC_PUSH(a, &kernel) = path;
+    }
+    if (train.count == 0) {
+        return ST_OK;
+    }
+    struct facts *facts = NULL;
+    path = arena_fmt(a, "%s/facts.json", folder);
+    if (access(path, R_OK) == 0) {
+        TRY(session_facts_file(j->cli, k, path, &facts, err));
+    }
+    struct log_options options = {0};
+    const struct log_facts *log;
+    TRY(log_facts_read(a, k, &train, &kernel, &options, &log, err));
+    diagnose(a, k, facts, log, &j->diagnosis);
+    return ST_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool ended_well(const struct judged *j)
+{
+    return strcmp(tree_text(j->run, "ending", ""), "exited") == 0 &&
+           strcmp(tree_text(j->run, "status", ""), "0") == 0;
+}
+
+static const char *ending_text(const struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    const char *ending = tree_text(j->run, "ending", "unknown");
+    const char *seconds = tree_text(j->run, "seconds", "?");
+    double s;
+    if (str_to_double(str_of(seconds), &s) == ST_OK) {
+        seconds = arena_fmt(a, "%.1f", s);
+    }
+    if (strcmp(ending, "exited") == 0) {
+        return arena_fmt(a, "exited with status %s after %s s", tree_text(j->run, "status", "?"),
+                         seconds);
+    }
+    if (strcmp(ending, "signal") == 0) {
+        return arena_fmt(a, "killed by %s after %s s", tree_text(j->run, "signal", "?"), seconds);
+    }
+    if (strcmp(ending, "running") == 0) {
+        return "still running, or its supervisor was killed";
+    }
+    return arena_fmt(a, "%s after %s s", ending, seconds);
+}
+
+static void collect(struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    for (size_t i = 0; i < j->story.findings.count; i++) {
+        const struct finding *f = &j->story.findings.items[i];
+        *VEC_PUSH(a, f->severity == SEVERITY_ERROR ? &j->causes : &j->checks) = *f;
+    }
+    for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
+        *VEC_PUSH(a, &j->causes) = j->diagnosis.causes.items[i];
+    }
+    if (j->story.guarded_blocks > 0 && j->story.guard_proven) {
+        struct finding *f = VEC_PUSH(a, &j->checks);
+        *f = (struct finding){
+            .id = "guard-proven",
+            .severity = SEVERITY_OK,
+            .confidence = 1,
+            .title = arena_fmt(a, "guard proven at the start; %" PRIu64 " blocks were guarded",
+                               j->story.guarded_blocks),
+            .claim = "A planted over-read faulted in each process before anything "
+                     "was judged."};
+    }
+}
+
+static int status_of(const struct judged *j)
+{
+    if (j->causes.count > 0 || !ended_well(j)) {
+        return EXIT_FAULT;
+    }
+    return session_exit(&j->checks);
+}
+
+static const char *verdict_of(const struct judged *j, int status)
+{
+    struct arena *a = j->cli->arena;
+    const char *ending = ending_text(j);
+    if (j->causes.count > 0) {
+        return arena_fmt(a, "run: %s: %s", ending, j->causes.items[0].title);
+    }
+    if (!ended_well(j)) {
+        return arena_fmt(a, "run: %s; no cause is known", ending);
+    }
+    if (status == EXIT_FAULT) {
+        return arena_fmt(a, "run: %s; an expectation does not hold", ending);
+    }
+    if (status == EXIT_UNKNOWN) {
+        return arena_fmt(a, "run: %s; could not tell everything that was asked", ending);
+    }
+    return arena_fmt(a, "run: %s; no fault observed, %" PRIu64 " library calls recorded", ending,
+                     j->story.calls);
+}
+
+static enum status read_run(struct judged *j, const char *folder, struct err *err)
+{
+    struct arena *a = j->cli->arena;
+    struct fs fs = {.prefix = ""};
+    struct str text;
+    const char *path = arena_fmt(a, "%s/run.json", folder);
+    if (fs_read(&fs, a, path, RUN_JSON_MAX, &text, err) != ST_OK) {
+        return err_context(err, "%s is no run folder", folder);
+    }
+    return tree_from_json(a, text, path, TREE_LIMITS_DEFAULT, &j->run, err);
+}
+
+enum status run_report_make(struct cli *cli, const struct knowledge *k, const char *folder,
+                            const struct text_list *expects, struct report *ret_report,
+                            int *ret_status, struct err *err)
+{
+    struct arena *a = cli->arena;
+    struct judged *j = arena_alloc(a, sizeof *j);
+    j->cli = cli;
+    char *full = realpath(folder, NULL);
+    if (full == NULL) {
+        return err_set(err, ST_ABSENT, "there is no run folder %s", folder);
+    }
+    folder = arena_strdup(a, full);
+    free(full);
+    TRY(read_run(j, folder, err));
+    TRY(run_story_load(a, folder, &j->story, err));
+    TRY(diagnose_logs(j, k, folder, err));
+    collect(j);
+    const struct tree *kept = tree_get(j->run, "expect");
+    for (const struct tree *t = kept != NULL ? kept->child : NULL; t != NULL; t = t->next) {
+        judge_expect(j, t->text);
+    }
+    for (size_t i = 0; expects != NULL && i < expects->count; i++) {
+        judge_expect(j, expects->items[i]);
+    }
+    struct report r = {.command = "run", .schema_version = 1, .notes = j->story.notes};
+    for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
+        *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
+    }
+    if (j->story.record_count == 0) {
+        *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "
+                                 "program is static or setuid and takes no preloaded library";
+    }
+    *ret_status = status_of(j);
+    r.verdict = verdict_of(j, *ret_status);
+    r.lists[r.list_count++] = (struct report_list){
+        .key = "causes", .findings = &j->causes, .causes = true};
+    r.lists[r.list_count++] = (struct report_list){.key = "secondary",
+                                                   .heading = "follows from it:",
+                                                   .findings = &j->diagnosis.secondary,
+                                                   .brief = true};
+    r.lists[r.list_count++] = (struct report_list){.key = "unknown",
+                                                   .heading = "not explained:",
+                                                   .findings = &j->diagnosis.unknown,
+                                                   .brief = true};
+    r.lists[r.list_count++] = (struct report_list){
+        .key = "checks", .heading = "checks:", .findings = &j->checks};
+    if (j->story.libraries.row_count > 0) {
+        r.tables[r.table_count++] = j->story.libraries;
+    }
+    r.numbers[r.number_count++] = (struct report_number){"calls", (int64_t)j->story.calls};
+    r.numbers[r.number_count++] = (struct report_number){"guarded_blocks",
+                                                         (int64_t)j->story.guarded_blocks};
+    *ret_report = r;
+    return ST_OK;
+}

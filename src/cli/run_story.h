@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the records of a run folder say: which libraries served which calls, and, where a process met a
+ * fatal signal or its guard saw something, what happened to which operand of which call.
+ */
+#ifndef ASSAY_CLI_RUN_STORY_H
+#define ASSAY_CLI_RUN_STORY_H
+
+#include "base/arena.h"
+#include "base/finding.h"
+
+#include "report/report.h"
+
+struct run_story {
+    struct finding_list findings; /* faults first */
+    struct report_table libraries;
+    struct text_list notes;
+    size_t record_count;
+    uint64_t calls;          /* recorded in all processes, allocations left out */
+    uint64_t guarded_blocks; /* handed out by the guard */
+    bool guard_proven;       /* in every process that asked for it */
+};
+
+/* Reads every record.<pid>.bin in the folder. A record that cannot be read is a note. */
+enum status run_story_load(struct arena *a, const char *folder, struct run_story *ret_story,
+                           struct err *err) MUST_USE;
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The folder of one run: run.json, facts.json, stdout.log, stderr.log, kernel.log, metrics.jsonl,
+ * record.<pid>.bin, maps.<pid>, stacks.<pid>.txt.
+ */
+#ifndef ASSAY_RECORDER_RUN_FOLDER_H
+#define ASSAY_RECORDER_RUN_FOLDER_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+/* Makes the folder (its parents must exist) and returns its absolute path. NULL: a new name from the
+ * time, in the working directory. A folder that holds a run already is refused. */
+enum status run_folder_make(struct arena *a, const char *wanted, const char **ret_path,
+                            struct err *err) MUST_USE;
+
+/* Writes a whole file; a reader never sees half of it. */
+enum status run_folder_write(struct arena *a, const char *folder, const char *name, struct str text,
+                             struct err *err) MUST_USE;
+
+/* Opens a log for appending; the descriptor is closed at exec. */
+enum status run_folder_log(struct arena *a, const char *folder, const char *name, int *ret_fd,
+                           struct err *err) MUST_USE;
+
+/* Lines of this machine's kernel log since `from_monotonic_s`, as "[seconds] text" lines. ST_DENIED
+ * where the system keeps it from this user. */
+enum status run_folder_kernel_log(struct arena *a, double from_monotonic_s, struct str *ret_text,
+                                  struct err *err) MUST_USE;
+
+#endif
