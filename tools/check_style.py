@@ -11,7 +11,9 @@ MAX_FILE, MAX_FUNCTION = 600, 80
 BANNED = ("strcpy strcat sprintf vsprintf strncpy strncat strtok atoi atol atof gets ctime asctime "
           "localtime gmtime system popen alloca setlocale rand").split()
 ONLY_IN = {  # call -> folders that may use it
-    "malloc": ("base",), "calloc": ("base",), "realloc": ("base",), "free": ("base",),
+    # preload/ wraps the allocator of the program it lives in.
+    "malloc": ("base", "preload"), "calloc": ("base",), "realloc": ("base", "preload"),
+    "free": ("base", "preload"),
     "printf": ("cli",), "puts": ("cli",), "putchar": ("cli",), "exit": ("cli",),
 }
 

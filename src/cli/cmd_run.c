@@ -102,12 +102,12 @@ static void write_configs(struct running *r, struct json_out *j)
         if ((str_ends(s, ".yaml") || str_ends(s, ".yml") || str_ends(s, ".json") ||
              str_ends(s, ".toml")) &&
             stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= CONFIG_MAX) {
-            char *full = realpath(name, NULL);
-            if (full != NULL && fs_read(&fs, a, full, CONFIG_MAX, &text, NULL) == ST_OK) {
+            char full[PATH_MAX];
+            if (realpath(name, full) != NULL &&
+                fs_read(&fs, a, full, CONFIG_MAX, &text, NULL) == ST_OK) {
                 json_key(j, name);
                 json_string(j, text.p);
             }
-            free(full);
         }
     }
     json_object_end(j);

@@ -3,6 +3,7 @@
 #include "cli/run_report.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -227,12 +228,11 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     struct arena *a = cli->arena;
     struct judged *j = arena_alloc(a, sizeof *j);
     j->cli = cli;
-    char *full = realpath(folder, NULL);
-    if (full == NULL) {
+    char full[PATH_MAX];
+    if (realpath(folder, full) == NULL) {
         return err_set(err, ST_ABSENT, "there is no run folder %s", folder);
     }
     folder = arena_strdup(a, full);
-    free(full);
     TRY(read_run(j, folder, err));
     TRY(run_story_load(a, folder, &j->story, err));
     TRY(diagnose_logs(j, k, folder, err));

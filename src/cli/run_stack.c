@@ -99,7 +99,12 @@ void run_stack_name(struct arena *a, const struct record_fault *fault, const str
 {
     struct image images[24];
     size_t image_count = 0;
+    /* In front of the faulting instruction stand the handler and the way into it. */
+    uint32_t first = 0;
     for (uint32_t i = 0; i < fault->frame_count; i++) {
+        first = fault->frames[i] == fault->instruction ? i : first;
+    }
+    for (uint32_t i = first; i < fault->frame_count; i++) {
         const struct mapping *m = maps_find(maps, fault->frames[i]);
         if (m == NULL || strstr(m->path, "libassay-record") != NULL) {
             continue;

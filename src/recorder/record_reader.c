@@ -160,7 +160,8 @@ static void read_ring(struct arena *a, struct str bytes, struct record *r, uint3
     uint64_t slots = r->head.ring_entries;
     uint64_t from = t->written > slots ? t->written - slots : 0;
     uint64_t at = r->head.entries_at + ring * slots * sizeof(struct record_entry);
-    for (uint64_t n = from; n < t->written; n++) {
+    /* A ring that lies behind the end of the file has nothing to give, however long it says it is. */
+    for (uint64_t n = from; at < bytes.n && n < t->written; n++) {
         struct str view;
         struct record_event *e = &room[r->event_count];
         if (!bytes_view(bytes, at + (n & (slots - 1)) * sizeof e->entry, sizeof e->entry, &view)) {

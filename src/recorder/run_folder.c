@@ -35,12 +35,11 @@ enum status run_folder_make(struct arena *a, const char *wanted, const char **re
     if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         return err_sys(err, errno, "cannot make the run folder %s", path);
     }
-    char *full = realpath(path, NULL);
-    if (full == NULL) {
+    char full[PATH_MAX];
+    if (realpath(path, full) == NULL) {
         return err_sys(err, errno, "cannot use the run folder %s", path);
     }
     const char *kept = arena_strdup(a, full);
-    free(full);
     struct stat st;
     if (stat(kept, &st) != 0 || !S_ISDIR(st.st_mode)) {
         return err_set(err, ST_USAGE, "%s is there and is no folder", path);

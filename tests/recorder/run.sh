@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# assay run and assay report: nothing changes for the command, nothing of the run is lost, faults are named.
+. "$(dirname "$0")/../cli/lib.sh"
+cd "$TMP"
+run=("$ASSAY" run --no-facts)
+
+# A library of the same name that over-reads is found through the soname.
+mkdir over; ln -s "$(dirname "$JOB_OVER")/libtinyblas-over.so" over/libtinyblas.so
+
+expect "a job that ends" 0 "${run[@]}" --record good -- "$JOB" steps 5
+says "its output is passed on" out "step 4 loss 0.400"
+says "the calls are counted" err "10 library calls recorded"
+says "the library is named" err "libtinyblas.so"
+[ "$(cat good/stdout.log)" = "$(cat "$TMP/out")" ] || { echo "FAILED: stdout.log is not what the job printed"; FAILED=1; }
+[ "$(wc -l <good/metrics.jsonl)" = 5 ] || { echo "FAILED: five steps, not $(wc -l <good/metrics.jsonl) lines of metrics"; FAILED=1; }
+expect "its report" 0 "$ASSAY" report good --json
+jq -e '.calls == 10 and .libraries[0].library == "libtinyblas.so"' out >/dev/null || { echo "FAILED: JSON of the report"; FAILED=1; }
+expect "a second run into the same folder" 64 "${run[@]}" --record good -- true
+
+expect "guarded, healthy library" 0 "${run[@]}" --guard --record guarded -- "$JOB" steps 3
+says "the guard proved itself" err "guard proven at the start"
+expect "guarded at the front" 0 "${run[@]}" --guard --guard-side begin --record front -- "$JOB" steps 3
+export LD_LIBRARY_PATH=$TMP/over
+expect "over-reading library, not guarded" 0 "${run[@]}" --record lucky -- "$JOB_OVER" steps 3
+expect "over-reading library, guarded" 139 "${run[@]}" --guard --record caught -- "$JOB_OVER" steps 3
+unset LD_LIBRARY_PATH
+says "the operand and the distance" err "sgemm_ read 0 bytes past the end of operand A"
+says "the call" err "NN 16x16x32 float32"
+says "the class" err "gemm-reads-past-operand"
+expect "a guard that does not work" 2 env ASSAY_RECORD_TEST_NO_GUARD=1 "${run[@]}" --guard --record unproven -- "$JOB" steps 1
+says "is never a pass" err "guard-not-proven"
+
+expect "crash" 139 "${run[@]}" --record crash -- "$JOB" crash
+says "crash is named" err "signal SEGV in"
+expect "own handler still works" 7 "${run[@]}" --record own -- "$JOB" own-handler
+expect "read after free, not guarded" 0 "${run[@]}" --record free0 -- "$JOB" after-free
+expect "read after free, quarantined" 139 "${run[@]}" --guard --quarantine --record free1 -- "$JOB" after-free
+says "read after free" err "already freed"
+expect "write past the end" 0 "${run[@]}" --record past0 -- "$JOB" write-past
+expect "write into the slack" 1 "${run[@]}" --guard --record past1 -- "$JOB" write-past
+says "write into the slack is seen" err "write-past-block"
+
+expect "threads" 0 "${run[@]}" --record threads -- "$JOB" threads 8
+says "no call of a thread is lost" err "8002 library calls recorded"
+expect "children" 0 "${run[@]}" --record fork -- "$JOB" fork
+[ "$(ls fork/record.*.bin | wc -l)" = 3 ] || { echo "FAILED: three processes, not $(ls fork/record.*.bin | wc -l) records"; FAILED=1; }
+
+expect "status passed through" 3 "${run[@]}" --record s3 -- sh -c 'exit 3'
+expect "signal passed through" 143 "${run[@]}" --record s15 -- sh -c 'kill -TERM $$'
+expect "no such command" 127 "${run[@]}" --record none -- "$TMP/nowhere"
+says "no such command is said" err "cannot start"
+expect "time limit" 124 "${run[@]}" --timeout 1 --record limit -- "$JOB" hang
+expect "hang" 124 "${run[@]}" --hang 1 --kill-hung --record hang -- "$JOB" hang
+says "hang is seen" err "taking the stacks"
+grep -q "waits in" hang/stacks.*.txt || { echo "FAILED: no stack of the job that hangs"; FAILED=1; }
+expect "a job that closes stderr" 0 "${run[@]}" --record close -- "$JOB" close
+expect "a static program" 0 "${run[@]}" --record static -- "$JOB_STATIC" steps 1
+says "a static program leaves no record" err "no process left a record"
+
+expect "expectation met" 0 "${run[@]}" --expect no:mkl --record e1 -- "$JOB" steps 1
+expect "expectation broken" 1 "${run[@]}" --expect no:tinyblas --record e2 -- "$JOB" steps 1
+expect "expectation asked later" 1 "$ASSAY" report good --expect yes:mkl
+expect "expectation that cannot be told" 2 "$ASSAY" report static --expect no:mkl
+expect "expectation that is none" 64 "$ASSAY" report good --expect mkl
+
+expect "no command" 64 "$ASSAY" run
+expect "no folder" 2 "$ASSAY" report "$TMP/nowhere"
+expect "a folder that is no run" 2 "$ASSAY" report "$TMP/over"
+expect "a time limit that is no number" 64 "${run[@]}" --timeout soon -- true
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir readonly; chmod 555 readonly
+    expect "a read-only folder" 2 "${run[@]}" --record readonly/x -- true
+fi
+
+# Killed at a random instant: the record can be read, and the run says that it is not over.
+for i in 1 2 3 4 5; do
+    "${run[@]}" --record "kill$i" -- "$JOB" forever >/dev/null 2>&1 &
+    sleep "0.$((RANDOM % 4 + 2))"
+    pkill -KILL -P $! -f "$JOB" || true
+    wait $! || true
+    expect "killed job" 1 "$ASSAY" report "kill$i"
+    says "killed job is named" out "killed by SIGKILL"
+    says "its calls are there" out "sgemm_"
+done
+
+# A record cut off, or of something else, is said and not believed.
+head -c 5000 good/record.*.bin >cut.bin; mkdir cut; cp good/run.json good/stdout.log cut/; cp cut.bin cut/record.1.bin
+expect "a record cut off" 0 "$ASSAY" report cut
+says "a record cut off is said" out "cut off"
+printf 'ASSAYREC' >cut/record.1.bin
+expect "a record of eight bytes" 0 "$ASSAY" report cut
+says "a record of eight bytes is said" out "not a record"
+finish
