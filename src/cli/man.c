@@ -114,7 +114,12 @@ void man_page(struct strbuf *out, const struct command *cmd)
     mdoc_head(out, title.p, page.p, cmd->summary);
     strbuf_fmt(out, ".Sh SYNOPSIS\n.Nm assay %s\n.Op Ar option ...\n", cmd->name);
     if (cmd->operands[0] != '\0') {
-        strbuf_fmt(out, ".Ar %s\n", cmd->operands);
+        /* A bare "--" would be a dash of prose. */
+        struct str operands = str_of(cmd->operands);
+        bool separated = str_starts(operands, "-- ");
+        strbuf_addz(out, separated ? ".Ar \\-\\- " : ".Ar ");
+        strbuf_add(out, separated ? str_slice(operands, 3, operands.n) : operands);
+        strbuf_addc(out, '\n');
     }
     strbuf_addz(out, ".Sh DESCRIPTION\n");
     for (size_t i = 0; cmd->description[i] != NULL; i++) {
