@@ -96,7 +96,7 @@ static pcre2_code *code_of(struct regex *r, const char *text)
         r->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED,
                                 PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY, &error, &at, NULL);
         if (r->code == NULL && error == COMPILE_NO_MEMORY) {
-            /* "Could not tell" would count as a match, and a benign pattern would take a fault away. */
+            /* "Could not tell" would lose a fault. */
             arena_exhausted("out of memory: an expression could not be compiled");
         }
     }
@@ -157,30 +157,39 @@ static int64_t nanoseconds(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* vectorscan's answer; false when it has none. */
+static bool fast_match(struct confirm *c, struct entry *e, struct str text)
+{
+    bool found = false;
+    if (e->fast != NULL) {
+        (void)hs_scan(e->fast, text.p, (unsigned)text.n, 0, c->scratch, on_match, &found);
+    }
+    return found;
+}
+
 /* PCRE2 on the scanned expression, with a look at the clock for some of the lines. */
 static bool slow_match(struct confirm *c, struct entry *e, const char *regex, struct str text)
 {
     bool timed = e->asked >= TIMED_FROM && e->asked < TIMED_FROM + TIMED_COUNT;
     int64_t start = timed ? nanoseconds() : 0;
-    bool found = run(c, &e->line, regex, text) != 0;
+    int pairs = run(c, &e->line, regex, text);
     if (timed) {
         e->spent_ns += nanoseconds() - start;
     }
-    return found;
+    if (pairs < 0) { /* vectorscan's time is linear */
+        make_fast(c, e, regex);
+        return fast_match(c, e, text);
+    }
+    return pairs != 0;
 }
 
 /* The scanned expression alone. */
 static bool line_matches(struct confirm *c, struct entry *e, const char *regex, struct str text)
 {
-    if (++e->asked == FAST_AFTER && e->spent_ns > SLOW_NS * TIMED_COUNT) {
+    if (++e->asked == FAST_AFTER && e->spent_ns > SLOW_NS * TIMED_COUNT && e->fast == NULL) {
         make_fast(c, e, regex);
     }
-    if (e->fast == NULL) {
-        return slow_match(c, e, regex, text);
-    }
-    bool found = false;
-    hs_error_t rc = hs_scan(e->fast, text.p, (unsigned)text.n, 0, c->scratch, on_match, &found);
-    return found || (rc != HS_SUCCESS && rc != HS_SCAN_TERMINATED);
+    return e->fast != NULL ? fast_match(c, e, text) : slow_match(c, e, regex, text);
 }
 
 bool confirm_line(struct confirm *c, size_t index, struct str text)
@@ -188,7 +197,7 @@ bool confirm_line(struct confirm *c, size_t index, struct str text)
     const struct pattern *p = &c->patterns[index];
     struct entry *e = &c->entries[index];
     return line_matches(c, e, p->regex, text) &&
-           (p->capture == NULL || run(c, &e->capture, p->capture, text) != 0);
+           (p->capture == NULL || run(c, &e->capture, p->capture, text) > 0);
 }
 
 size_t confirm_captures(struct confirm *c, size_t index, struct str text, struct arena *a,

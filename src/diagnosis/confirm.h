@@ -22,8 +22,9 @@ struct confirm *confirm_new(struct arena *a, const struct pattern *patterns,
 void confirm_free(struct confirm *c); /* NULL is fine */
 
 /*
- * True when the pattern's own expression, and its `capture` when it has one, match the text. When
- * an expression is not taken by PCRE2 or gives up on a hostile line, the scanner's word counts.
+ * True when the pattern's own expression, and its `capture` when it has one, match the text. Where
+ * PCRE2 gives up on a hostile line, vectorscan answers for the expression; a capture that gives up
+ * confirms nothing.
  */
 bool confirm_line(struct confirm *c, size_t index, struct str text);
 

@@ -40,7 +40,7 @@ static struct pattern log_patterns[] = {
 static const struct knowledge log_knowledge = {.patterns = log_patterns,
                                                .patterns_count = ARRAY_LEN(log_patterns)};
 
-static struct log_reader *log_reader_for_test(struct arena *a)
+static inline struct log_reader *log_reader_for_test(struct arena *a)
 {
     struct log_reader *r;
     struct err err;
@@ -48,14 +48,14 @@ static struct log_reader *log_reader_for_test(struct arena *a)
     return r;
 }
 
-static void log_add(struct log_reader *r, const char *name, struct str text)
+static inline void log_add(struct log_reader *r, const char *name, struct str text)
 {
     struct err err;
     assert_int_equal(log_reader_add_bytes(r, name, text, 100000, false, &err), ST_OK);
 }
 
 /* What one log says. */
-static const struct log_facts *log_of(struct arena *a, const char *text)
+static inline const struct log_facts *log_of(struct arena *a, const char *text)
 {
     struct log_reader *r = log_reader_for_test(a);
     log_add(r, "train.log", str_of(text));

@@ -55,6 +55,33 @@ static void hit_without_its_capture_is_dropped(void **state)
     assert_int_equal(log_facts_count(lf, "fault"), 0);
 }
 
+/* (?:x+x+)+ takes PCRE2 beyond its limit; no line here matches. */
+static void expression_that_gives_up_is_no_match(void **state)
+{
+    (void)state;
+    struct pattern patterns[] = {
+        log_patterns[0],
+        {.id = "benign", .regex = "(?:x+x+)+yes", .logs = LOG_ANY, .kind = PATTERN_BENIGN},
+        {.id = "clear",
+         .regex = "yes",
+         .capture = "(?:x+x+)+yes",
+         .logs = LOG_ANY,
+         .kind = PATTERN_CLEAR},
+        {.id = "other", .regex = "(?:x+x+)+yes", .logs = LOG_ANY, .kind = PATTERN_FAULT},
+    };
+    struct knowledge k = {.patterns = patterns, .patterns_count = ARRAY_LEN(patterns)};
+    struct log_reader *r;
+    struct err err;
+    assert_int_equal(log_reader_new(arena, &k, NULL, &r, &err), ST_OK);
+    log_add(r, "train.log",
+            STR("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx yes " FAULT "\nxxxxxxyes\n"));
+    const struct log_facts *lf = log_reader_facts(r);
+    assert_int_equal(log_facts_count(lf, "fault"), 1);
+    assert_int_equal(log_facts_count(lf, "benign"), 1);
+    assert_int_equal(log_facts_count(lf, "other"), 0); /* the second line is benign */
+    log_reader_free(r);
+}
+
 static void carriage_returns_make_pieces_but_no_lines(void **state)
 {
     (void)state;
@@ -289,6 +316,7 @@ int main(void)
         cmocka_unit_test(empty_log_is_no_error),
         cmocka_unit_test(line_number_and_offset_point_at_the_line),
         cmocka_unit_test(hit_without_its_capture_is_dropped),
+        cmocka_unit_test(expression_that_gives_up_is_no_match),
         cmocka_unit_test(carriage_returns_make_pieces_but_no_lines),
         cmocka_unit_test(colour_codes_inside_words_do_not_hide_a_fault),
         cmocka_unit_test(all_clear_takes_the_line_from_every_pattern),
