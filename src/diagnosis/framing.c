@@ -7,6 +7,8 @@
 
 #include "base/vec.h"
 
+#include "diagnosis/line_shape.h"
+
 struct cut {
     uint32_t at;      /* clean offset in front of which bytes were removed */
     uint32_t removed; /* how many, with all cuts before it in the frame */
@@ -14,14 +16,13 @@ struct cut {
 
 struct framer {
     char *raw;   /* FRAME_CAPACITY bytes */
-    char *clean; /* the same size; used only for chunks with '\r' or ESC */
+    char *clean; /* the same size; used only for chunks with ESC */
     size_t fill;
     size_t framed;        /* raw bytes of the current frame */
     size_t keep;          /* of those, bytes that the next frame begins with again */
     uint64_t base_offset; /* original offset of raw[0] */
     uint64_t base_newlines;
     bool continued;
-    VEC_OF(uint32_t) carriages; /* clean offsets of '\n' that were '\r' */
     VEC_OF(struct cut) cuts;
     struct arena *arena;
 };
@@ -56,8 +57,8 @@ struct framer *framer_new(struct arena *a)
 {
     struct framer *f = arena_alloc(a, sizeof *f);
     f->arena = a;
-    f->raw = arena_alloc(a, FRAME_CAPACITY);
-    f->clean = arena_alloc(a, FRAME_CAPACITY);
+    f->raw = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
+    f->clean = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
     return f;
 }
 
@@ -69,7 +70,6 @@ void framer_reset(struct framer *f)
     f->base_offset = 0;
     f->base_newlines = 0;
     f->continued = false;
-    f->carriages.count = 0;
     f->cuts.count = 0;
 }
 
@@ -153,35 +153,14 @@ static size_t strip_escapes(struct framer *f, size_t n)
     return to;
 }
 
-static void turn_carriages(struct framer *f, size_t n)
-{
-    char *p = f->clean;
-    char *end = p + n;
-    while ((p = memchr(p, '\r', (size_t)(end - p))) != NULL) {
-        *VEC_PUSH(f->arena, &f->carriages) = (uint32_t)(p - f->clean);
-        *p++ = '\n';
-    }
-}
-
 /* The first `n` raw bytes as clean text. */
 static struct str clean_text(struct framer *f, size_t n)
 {
-    f->carriages.count = 0;
     f->cuts.count = 0;
-    bool escape = memchr(f->raw, '\033', n) != NULL;
-    bool carriage = memchr(f->raw, '\r', n) != NULL;
-    if (!escape && !carriage) {
+    if (memchr(f->raw, '\033', n) == NULL) {
         return (struct str){.p = f->raw, .n = n};
     }
-    if (escape) {
-        n = strip_escapes(f, n);
-    } else {
-        memcpy(f->clean, f->raw, n);
-    }
-    if (carriage) {
-        turn_carriages(f, n);
-    }
-    return (struct str){.p = f->clean, .n = n};
+    return (struct str){.p = f->clean, .n = strip_escapes(f, n)};
 }
 
 /* Bytes up to and with the last '\n' or '\r', 0 when there is none. */
@@ -224,25 +203,16 @@ void frame_cursor_init(struct frame_cursor *c, const struct frame *frame)
     *c = (struct frame_cursor){.frame = frame, .newlines = frame->framer->base_newlines};
 }
 
-struct piece frame_piece(struct frame_cursor *c, size_t start, size_t end)
+struct piece frame_piece(struct frame_cursor *c, size_t n)
 {
     const struct framer *f = c->frame->framer;
-    if (start > c->at) {
-        c->newlines += count_newlines(c->frame->p + c->at, start - c->at);
-        while (c->carriage_next < f->carriages.count &&
-               f->carriages.items[c->carriage_next] < start) {
-            c->newlines--;
-            c->carriage_next++;
-        }
-        c->at = start;
-    }
-    while (c->cut_next < f->cuts.count && f->cuts.items[c->cut_next].at < start) {
+    while (c->cut_next < f->cuts.count && f->cuts.items[c->cut_next].at < c->at) {
         c->removed = f->cuts.items[c->cut_next].removed;
         c->cut_next++;
     }
-    return (struct piece){.text = {.p = c->frame->p + start, .n = end - start},
+    return (struct piece){.text = {.p = c->frame->p + c->at, .n = n},
                           .line = c->newlines + 1,
-                          .offset = f->base_offset + start + c->removed};
+                          .offset = f->base_offset + c->at + c->removed};
 }
 
 uint64_t framer_newlines(const struct framer *f)

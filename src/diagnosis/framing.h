@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Bytes in, frames of whole pieces out. A piece is what stands between two of '\n' and '\r' ("\r\n"
- * ends one line and makes one empty piece more). Frames are cleaned: '\r' became '\n' and terminal
- * control sequences are gone, so that patterns match what a person saw; offsets and line numbers
- * are those of the original bytes. Chunks without '\r' and ESC, the usual case, are not copied.
+ * ends one line and makes one empty piece more). Frames are cleaned of terminal control sequences, so
+ * that patterns match what a person saw; offsets and line numbers are those of the original bytes.
+ * Chunks without ESC, the usual case, are not copied. SHAPE_MARGIN bytes behind a frame are readable.
  *
  * A piece longer than the buffer comes as several frames ("windows") that overlap by
  * FRAME_OVERLAP; where they are cut depends on the piece alone, never on how the bytes arrived.
@@ -19,14 +19,14 @@
 #include "base/str.h"
 
 enum {
-    FRAME_CAPACITY = 1 << 20,
+    FRAME_CAPACITY = 1 << 17, /* with what belongs to it, it stays in the second-level cache */
     FRAME_OVERLAP = 16 * 1024
 };
 
 struct framer;
 
 struct frame {
-    const char *p; /* clean text; valid until the next framer_* call */
+    const char *p; /* clean text; valid until the next framer_* call that gives room or a frame */
     size_t n;
     bool continued;  /* the first piece began in an earlier frame */
     bool unfinished; /* the last piece goes on in the next frame */
@@ -40,14 +40,13 @@ struct piece {
     uint64_t offset; /* of the piece's first byte among the original bytes */
 };
 
-/* Walks forward through one frame; piece_at() calls must have rising positions. */
+/* Walks forward through one frame, piece by piece. */
 struct frame_cursor {
     const struct frame *frame;
-    size_t at;            /* counted up to here */
-    uint64_t newlines;    /* true '\n' before `at` */
-    size_t carriage_next; /* index of the first carriage return at or after `at` */
-    size_t cut_next;      /* index of the first removed sequence after `at` */
-    uint64_t removed;     /* bytes removed before `at` */
+    size_t at;         /* where the next piece begins */
+    uint64_t newlines; /* before `at` */
+    size_t cut_next;   /* index of the first removed sequence after `at` */
+    uint64_t removed;  /* bytes removed before `at` */
 };
 
 struct framer *framer_new(struct arena *a) MUST_USE RETURNS_NONNULL;
@@ -67,10 +66,18 @@ bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_fr
 
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame);
 
-/* The piece that starts at `start` and ends before `end` (both in clean text). */
-struct piece frame_piece(struct frame_cursor *c, size_t start, size_t end);
+/* The piece of `n` bytes at the cursor. */
+struct piece frame_piece(struct frame_cursor *c, size_t n);
 
-/* True '\n' in everything framed so far. */
+/* Moves the cursor behind a piece of `n` bytes and its end. */
+static inline void frame_cursor_next(struct frame_cursor *c, size_t n)
+{
+    size_t end = c->at + n;
+    c->newlines += end < c->frame->n && c->frame->p[end] == '\n';
+    c->at = end + 1;
+}
+
+/* '\n' in everything framed so far. */
 uint64_t framer_newlines(const struct framer *f);
 
 /* Original bytes framed so far. */

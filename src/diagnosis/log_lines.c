@@ -10,6 +10,7 @@
 enum {
     LINE_CUT = 64 * 1024,
     SNIFF_LINES = 12,
+    BINARY_SAMPLE = 2048,
     BARS_EXACT = 4096,
     BAR_STRIDE = 8
 };
@@ -73,34 +74,55 @@ static bool wants_lines(const struct log_reader *r)
     return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
 }
 
-/* Bit set of marks in the hits of one piece. The others' readers look closely themselves. */
-static unsigned marks_of(const struct log_reader *r, const struct line_context *c,
-                         const struct scan_hit *hits, size_t count)
+/* Bit set of the marks among the hits of one piece. */
+static unsigned marks_of(const struct log_reader *r, const struct scan_hit *hits, size_t count)
 {
-    const unsigned to_confirm = 1u << MARK_DEATH | 1u << MARK_PHASE | 1u << MARK_END |
-                                1u << MARK_KERNEL_FAULT | 1u << MARK_XID | 1u << MARK_ROCR_BLOCK;
     unsigned marks = 0;
     for (size_t i = 0; i < count; i++) {
-        if (hits[i].id < r->k->patterns_count) {
-            continue;
-        }
-        enum scan_mark mark = (enum scan_mark)(hits[i].id - r->k->patterns_count);
-        if ((to_confirm & 1u << mark) == 0 || scanner_confirm_mark(r->scanner, mark, c->window)) {
-            marks |= 1u << mark;
-        }
+        marks |= hits[i].id >= r->k->patterns_count ? 1u << (hits[i].id - r->k->patterns_count) : 0;
     }
     return marks;
 }
 
-/* Keeps of the hits those of patterns that apply and match; marks stay as they are. */
+/* Whether a candidate is one. Some marks' readers look at the line themselves. */
+static bool matches(struct log_reader *r, const struct line_context *c, size_t id)
+{
+    const unsigned to_confirm = 1u << MARK_DEATH | 1u << MARK_PHASE | 1u << MARK_END |
+                                1u << MARK_KERNEL_FAULT | 1u << MARK_XID | 1u << MARK_ROCR_BLOCK;
+    if (id < r->k->patterns_count) {
+        return (r->k->patterns[id].logs & r->logs) != 0 && event_store_confirm(r->store, id, c);
+    }
+    enum scan_mark mark = (enum scan_mark)(id - r->k->patterns_count);
+    return (to_confirm & 1u << mark) == 0 || scanner_confirm_mark(r->scanner, mark, c->window);
+}
+
+/* Notes for lines of this shape what holds for all of them, and what must be asked again. With
+ * hexadecimal numbers only the absence of candidates does. */
+static void learn(const struct log_reader *r, struct shape_entry *e, uint16_t id, bool yes)
+{
+    bool blind = !e->hex && scanner_is_blind(r->scanner, id);
+    if (blind && !yes) {
+        return;
+    }
+    if (e->count >= SHAPE_IDS_MAX) {
+        e->count = SHAPE_TOO_MANY;
+        return;
+    }
+    e->ask |= (uint16_t)(blind ? 0 : 1u << e->count);
+    e->ids[e->count++] = id;
+}
+
+/* Keeps of the hits those that match. `fresh` is a new entry for the line's shape, or NULL. */
 static size_t confirm_hits(struct log_reader *r, const struct line_context *c,
-                           struct scan_hit *hits, size_t count)
+                           struct scan_hit *hits, size_t count, struct shape_entry *fresh)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t id = hits[i].id;
-        if (id >= r->k->patterns_count ||
-            ((r->k->patterns[id].logs & r->logs) != 0 && event_store_confirm(r->store, id, c))) {
+        bool yes = hits[i].known || matches(r, c, hits[i].id);
+        if (fresh != NULL) {
+            learn(r, fresh, hits[i].id, yes);
+        }
+        if (yes) {
             hits[kept++] = hits[i];
         }
     }
@@ -132,7 +154,8 @@ static bool handle_patterns(struct log_reader *r, const struct line_context *c,
     return benign;
 }
 
-static void handle_marks(struct log_reader *r, const struct line_context *c, unsigned marks)
+static void handle_marks(struct log_reader *r, const struct line_context *c, unsigned marks,
+                         struct shape_entry *shape)
 {
     if (marks & 1u << MARK_KERNEL_FAULT) {
         gpu_faults_amdgpu(r->faults, c);
@@ -144,7 +167,7 @@ static void handle_marks(struct log_reader *r, const struct line_context *c, uns
         gpu_faults_rocr(r->faults, c);
     }
     if (marks & 1u << MARK_METRIC) {
-        run_reader_metrics(r->run, c);
+        run_reader_metrics(r->run, c, shape, shape_cache_arena(r->shapes));
     }
     if (marks & 1u << MARK_PROGRESS) {
         run_reader_progress(r->run, c);
@@ -170,21 +193,29 @@ static void handle_marks(struct log_reader *r, const struct line_context *c, uns
     }
 }
 
-/* One piece with the hits in it (possibly none, when a reader wants every line). */
-static void handle_piece(struct log_reader *r, struct piece piece, struct scan_hit *hits,
-                         size_t count)
+/* What is known of a piece: its candidates, by rising id. */
+struct candidates {
+    struct scan_hit *hits;
+    size_t count;
+    struct shape_entry *fresh; /* entry to be filled, or NULL */
+    struct shape_entry *shape; /* entry of its shape, or NULL */
+};
+
+/* One piece; without candidates only when a reader wants every line. */
+static void handle_piece(struct log_reader *r, struct piece piece, const struct candidates *known)
 {
     struct line_context c;
-    size_t hit = count != 0 ? hits[0].hit - hits[0].start : piece.text.n;
+    struct scan_hit *hits = known->hits;
+    size_t hit = known->count != 0 ? hits[0].hit : piece.text.n;
     set_context(r, &c, piece, hit < piece.text.n ? hit : piece.text.n);
-    bool wanted = count == 0; /* a reader wants every line */
-    count = confirm_hits(r, &c, hits, count);
-    if (count == 0 && !wanted && !wants_lines(r)) {
+    size_t count = confirm_hits(r, &c, hits, known->count, known->fresh);
+    if (count == 0 && !wants_lines(r)) {
         return;
     }
     set_prefix(r, &c);
     bool benign = handle_patterns(r, &c, hits, count);
-    handle_marks(r, &c, benign ? 0 : marks_of(r, &c, hits, count));
+    struct shape_entry *shape = known->shape != NULL && !known->shape->hex ? known->shape : NULL;
+    handle_marks(r, &c, benign ? 0 : marks_of(r, hits, count), shape);
 }
 
 /* Of a piece that comes in several windows, each id counts once. */
@@ -219,78 +250,159 @@ static void remember_last(struct log_reader *r, const struct frame *frame)
     r->last_n = piece.n;
 }
 
-/* Bytes of the first 8 KiB of a frame that no text has: a log of them is a binary file. */
+/* Bytes of the beginning of a frame that no text has: a log of them is a binary file. */
 static void count_binary(struct log_reader *r, const struct frame *frame)
 {
-    size_t n = frame->n < 8192 ? frame->n : 8192;
+    size_t n = frame->n < BINARY_SAMPLE ? frame->n : BINARY_SAMPLE;
     size_t odd = 0;
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)frame->p[i];
-        odd += (c < 0x20 && c != '\n' && c != '\t' && c != 0x1b && c != '\b' && c != '\f') ||
+        odd += (c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != 0x1b && c != '\b' &&
+                c != '\f') ||
                c == 0x7f;
     }
     r->sampled += n;
     r->sampled_binary += odd;
 }
 
-/*
- * Bars say the same thing over and over, and a long log has millions. After the first BARS_EXACT of
- * a file one in BAR_STRIDE is read, and the last one of each frame; a bar that shows a metric has
- * another mark beside and is always read.
- */
-static bool skips_bar(struct log_reader *r, const struct scan_hit *hits, size_t i, size_t count)
+/* The bar that was passed over last is read when something else happens, and at a frame's end. */
+static void read_waiting_bar(struct log_reader *r)
 {
-    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
-    if (hits[i].id != bar || ++r->bars <= BARS_EXACT || r->bars % BAR_STRIDE == 0) {
-        return false;
+    if (r->waiting_bar.text.p == NULL) {
+        return;
     }
-    for (size_t k = i + 1; k < count && k < i + 1000; k++) {
-        if (hits[k].id == bar) {
-            return true;
-        }
-    }
-    return false;
+    struct scan_hit hit = {.hit = (uint32_t)r->waiting_bar.text.n,
+                           .id = (uint16_t)scanner_mark_id(r->scanner, MARK_PROGRESS),
+                           .known = true};
+    struct piece piece = r->waiting_bar;
+    r->waiting_bar.text.p = NULL;
+    handle_piece(r, piece, &(struct candidates){.hits = &hit, .count = 1});
 }
 
-/* Walks through a frame: from hit to hit, or line by line while a reader wants that. */
-static void walk(struct log_reader *r, const struct frame *frame, struct scan_hit *hits,
-                 size_t count)
+/*
+ * Bars say the same thing over and over, and a long log has millions. After the first BARS_EXACT of
+ * a file one in BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
+ * another mark beside and is always read.
+ */
+static bool passes_over_bar(struct log_reader *r, struct piece piece)
+{
+    bool pass = ++r->bars > BARS_EXACT && r->bars % BAR_STRIDE != 0 && !wants_lines(r);
+    r->waiting_bar = pass ? piece : (struct piece){0};
+    return pass;
+}
+
+/* Candidates of a line whose shape has an entry. */
+static void from_entry(const struct shape_entry *e, size_t n, struct scan_hit hits[SHAPE_IDS_MAX])
+{
+    for (size_t i = 0; i < e->count; i++) {
+        hits[i] = (struct scan_hit){
+            .hit = (uint32_t)n, .id = e->ids[i], .known = (e->ask >> i & 1) == 0};
+    }
+}
+
+/* What is known of the line at `at` of the frame from its shape, or what the scanner finds in it. */
+static enum status candidates_of(struct log_reader *r, struct piece piece, size_t at,
+                                 struct scan_hit stored[SHAPE_IDS_MAX],
+                                 struct candidates *ret_known, struct err *err)
+{
+    struct candidates known = {0};
+    size_t n = piece.text.n;
+    struct line_shape shape = {.text = r->frame_shapes->text + at, .n = n};
+    bool by_shape = n <= SHAPE_MAX && r->by_shape;
+    if (by_shape) {
+        shape.hash = shape_hash(shape.text, n);
+        known.shape = shape_cache_find(r->shapes, &shape);
+    }
+    if (known.shape != NULL && known.shape->count <= SHAPE_IDS_MAX) {
+        from_entry(known.shape, n, stored);
+        known.hits = stored;
+        known.count = known.shape->count;
+        *ret_known = known;
+        return ST_OK;
+    }
+    TRY(scanner_line(r->scanner, piece.text, shape.text, 0, n, &known.hits, &known.count, err));
+    if (by_shape && known.shape == NULL) {
+        shape.hex = shapes_have_hex(r->frame_shapes, at, n);
+        known.fresh = shape_cache_add(r->shapes, &shape);
+    }
+    *ret_known = known;
+    return ST_OK;
+}
+
+static enum status read_line(struct log_reader *r, struct piece piece, size_t at, struct err *err)
+{
+    struct scan_hit stored[SHAPE_IDS_MAX];
+    struct candidates known;
+    TRY(candidates_of(r, piece, at, stored, &known, err));
+    if (known.count == 0 && !wants_lines(r)) {
+        return ST_OK;
+    }
+    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    if (known.count == 1 && known.hits[0].id == bar) {
+        if (known.fresh != NULL) {
+            learn(r, known.fresh, known.hits[0].id, true);
+            known.fresh = NULL;
+        }
+        if (passes_over_bar(r, piece)) {
+            return ST_OK;
+        }
+    } else if (wants_lines(r) || known.hits[known.count - 1].id > bar) {
+        read_waiting_bar(r);
+    }
+    handle_piece(r, piece, &known);
+    return ST_OK;
+}
+
+/* A part of a piece that is longer than a frame. Of what two parts have in common, each owns half. */
+static enum status read_window(struct log_reader *r, const struct frame *frame, struct piece piece,
+                               struct err *err)
+{
+    const size_t half = FRAME_OVERLAP / 2;
+    size_t n = piece.text.n;
+    bool first = piece.text.p == frame->p;
+    size_t from = first && frame->continued && n > half ? half : 0;
+    size_t to = frame->unfinished && n > half ? n - half : n;
+    struct candidates known = {0};
+    const char *shape = r->frame_shapes->text + (piece.text.p - frame->p);
+    TRY(scanner_line(r->scanner, piece.text, shape, from, to, &known.hits, &known.count, err));
+    known.count = drop_repeated(r, known.hits, known.count, piece.line);
+    if (known.count != 0) {
+        read_waiting_bar(r);
+        handle_piece(r, piece, &known);
+    }
+    return ST_OK;
+}
+
+/* Line by line through a frame. */
+static enum status walk(struct log_reader *r, const struct frame *frame, struct err *err)
 {
     struct frame_cursor cursor;
     frame_cursor_init(&cursor, frame);
-    size_t at = 0;
-    size_t i = 0;
-    while (at < frame->n) {
-        size_t start = at;
-        if (!wants_lines(r)) {
-            if (i == count) {
-                return;
-            }
-            start = hits[i].start;
+    shapes_take(r->frame_shapes, frame->p, frame->n);
+    while (cursor.at < frame->n) {
+        size_t n = shapes_line(r->frame_shapes, cursor.at);
+        bool windowed = (cursor.at == 0 && frame->continued) ||
+                        (cursor.at + n == frame->n && frame->unfinished);
+        struct piece piece = frame_piece(&cursor, n);
+        if (windowed) {
+            TRY(read_window(r, frame, piece, err));
+        } else if (n != 0 || wants_lines(r)) {
+            TRY(read_line(r, piece, cursor.at, err));
         }
-        const char *newline = memchr(frame->p + start, '\n', frame->n - start);
-        size_t end = newline != NULL ? (size_t)(newline - frame->p) : frame->n;
-        size_t n = 0;
-        while (i + n < count && hits[i + n].start == start) {
-            n++;
-        }
-        if (n == 1 && !wants_lines(r) && skips_bar(r, hits, i, count)) {
-            i++;
-            at = end + 1;
-            continue;
-        }
-        struct piece piece = frame_piece(&cursor, start, end);
-        size_t fresh = n;
-        bool windowed = (start == 0 && frame->continued) || (end == frame->n && frame->unfinished);
-        if (windowed && n != 0) {
-            fresh = drop_repeated(r, &hits[i], n, piece.line);
-        }
-        if (fresh != 0 || (wants_lines(r) && !windowed)) {
-            handle_piece(r, piece, &hits[i], fresh);
-        }
-        i += n;
-        at = end + 1;
+        frame_cursor_next(&cursor, n);
     }
+    read_waiting_bar(r);
+    return ST_OK;
+}
+
+/* What was learned holds for logs of the same kinds. */
+static void choose_shapes(struct log_reader *r)
+{
+    if (r->logs != r->shapes_logs) {
+        shape_cache_clear(r->shapes);
+        r->shapes_logs = r->logs;
+    }
+    r->by_shape = !r->options.line_by_line && scanner_sees_shapes(r->scanner);
 }
 
 enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush, struct err *err)
@@ -300,10 +412,8 @@ enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush, stru
         if (!r->sniffed) {
             sniff(r, &frame);
         }
-        const struct scan_hit *hits;
-        size_t count;
-        TRY(scanner_run(r->scanner, &frame, &hits, &count, err));
-        walk(r, &frame, (struct scan_hit *)hits, count);
+        choose_shapes(r);
+        TRY(walk(r, &frame, err));
         count_binary(r, &frame);
         remember_last(r, &frame);
     }

@@ -17,7 +17,8 @@ struct log_options {
     void (*progress)(void *ctx, const char *path, uint64_t taken, uint64_t total);
     void *ctx;
     const volatile int *stop; /* set by a signal handler: reading ends early, results stand */
-    int year;                 /* completes dates without a year in streams; 0: 1970 */
+    bool line_by_line; /* nothing is kept about the shapes of lines: slower, the same result */
+    int year;          /* completes dates without a year in streams; 0: 1970 */
 };
 
 /*

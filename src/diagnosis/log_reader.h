@@ -9,6 +9,7 @@
 #include "diagnosis/run_end.h"
 #include "diagnosis/scan.h"
 #include "diagnosis/series.h"
+#include "diagnosis/shape_cache.h"
 #include "diagnosis/traceback.h"
 
 struct log_reader {
@@ -23,6 +24,10 @@ struct log_reader {
     struct gpu_faults *faults;
     struct tracebacks *tracebacks;
     const struct error_table *errors;
+    struct shape_cache *shapes;  /* what is known of lines of one shape */
+    unsigned shapes_logs;        /* for logs of these kinds */
+    bool by_shape;               /* what holds for a shape is not found out anew */
+    struct shapes *frame_shapes; /* of the lines of a frame */
     struct text_list notes;
     bool has_train;
     bool has_kernel;
@@ -41,6 +46,7 @@ struct log_reader {
     unsigned logs; /* enum log_kind bits that apply */
     double moment;
     uint64_t bars;             /* lines of progress bars and nothing else */
+    struct piece waiting_bar;  /* one that was passed over; text.p is NULL without */
     char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
     size_t last_n;
     uint64_t *long_piece; /* per id: offset + 1 of the unfinished piece it hit already */

@@ -250,7 +250,14 @@ static const struct alias *alias_of(struct str key)
     return NULL;
 }
 
-static void add(struct metric_line *out, const char *name, double value)
+/* A number that stands at `p` in the line which begins at `line`. */
+struct number {
+    const char *p;
+    double value;
+    double scale;
+};
+
+static void add(struct metric_line *out, const char *line, const char *name, struct number v)
 {
     for (size_t i = 0; i < out->count; i++) {
         if (strcmp(out->items[i].name, name) == 0) {
@@ -260,10 +267,19 @@ static void add(struct metric_line *out, const char *name, double value)
     if (out->count == METRICS_MAX) {
         return;
     }
-    struct metric *m = &out->items[out->count++];
-    size_t n = strlen(name);
-    memcpy(m->name, name, n + 1);
-    m->value = value;
+    out->items[out->count++] = (struct metric){
+        .name = name, .value = v.value * v.scale, .scale = v.scale, .at = (uint16_t)(v.p - line)};
+}
+
+/* The same with a name that is kept in `out`. */
+static void add_named(struct metric_line *out, const char *line, const char *name, struct number v)
+{
+    size_t before = out->count;
+    add(out, line, name, v);
+    if (out->count != before) {
+        memcpy(out->names[before], name, strlen(name) + 1);
+        out->items[before].name = out->names[before];
+    }
 }
 
 /* "[D loss: 0.7, acc.: 50%] [G loss: 0.9]": a one-letter word before makes it a loss of its own. */
@@ -279,7 +295,7 @@ static bool lettered_loss(struct str key, char name[METRIC_NAME_MAX])
     return true;
 }
 
-static void take_pair(struct metric_line *out, struct str key, struct str rest)
+static void take_pair(struct metric_line *out, const char *line, struct str key, struct str rest)
 {
     size_t skip = 0;
     while (skip < rest.n && skip < 12 &&
@@ -302,15 +318,13 @@ static void take_pair(struct metric_line *out, struct str key, struct str rest)
         return;
     }
     char name[METRIC_NAME_MAX];
-    if (lettered_loss(key, name)) {
-        add(out, name, v);
+    struct number number = {.p = rest.p, .value = v, .scale = 1};
+    const struct alias *alias = NULL;
+    if (lettered_loss(key, name) || ((alias = alias_of(key)) == NULL && own_loss_name(key, name))) {
+        add_named(out, line, name, number);
         return;
     }
-    const struct alias *alias = alias_of(key);
     if (alias == NULL) {
-        if (own_loss_name(key, name)) {
-            add(out, name, v);
-        }
         return;
     }
     if (strcmp(alias->name, "tokens_per_s") == 0) { /* "tps: 1,234" */
@@ -318,15 +332,21 @@ static void take_pair(struct metric_line *out, struct str key, struct str rest)
                line_digits(str_slice(rest, length + 1, length + 4)).n == 3) {
             v = v * 1000 + (double)line_number(str_slice(rest, length + 1, length + 4), "", 0);
             length += 4;
+            out->special = true;
         }
     }
+    out->special |= !(v < 1e14 && v > -1e14) && strstr(alias->name, "step") != NULL;
     if (strcmp(alias->name, "step") == 0 && v >= 0 && v < 1e15) {
+        out->special |= out->step >= 0;
         out->step = (int64_t)v > out->step ? (int64_t)v : out->step;
     } else if (strcmp(alias->name, "total_steps") == 0 && v >= 0 && v < 1e15) {
+        out->special = true;
         out->total = (int64_t)v;
         return;
     }
-    add(out, alias->name, v * alias->scale);
+    number.value = v;
+    number.scale = alias->scale;
+    add(out, line, alias->name, number);
 }
 
 /* " iteration      100/   10000 |" of Megatron. */
@@ -342,7 +362,8 @@ static void megatron_step(struct metric_line *out, struct str line)
     if (step >= 0 && total > 0) {
         out->step = step;
         out->total = total;
-        add(out, "step", (double)step);
+        out->special = true;
+        add(out, line.p, "step", (struct number){.p = line.p, .value = (double)step, .scale = 1});
     }
 }
 
@@ -386,7 +407,7 @@ static void bare_pairs(struct metric_line *out, struct str line)
         }
         step_named |= names_a_step(key);
         if (step_named) {
-            take_pair(out, key, str_slice(line, i + 1, line.n));
+            take_pair(out, line.p, key, str_slice(line, i + 1, line.n));
         }
     }
 }
@@ -396,6 +417,7 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     struct metric_line *out = ret_line;
     out->count = 0;
     out->final = false;
+    out->special = false;
     out->step = -1;
     out->total = -1;
     for (size_t i = 1; i < line.n; i++) {
@@ -407,7 +429,7 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         if (before >= '0' && before <= '9') {
             continue;
         }
-        take_pair(out, key_before(line, i), str_slice(line, i + 1, line.n));
+        take_pair(out, line.p, key_before(line, i), str_slice(line, i + 1, line.n));
     }
     bare_pairs(out, line);
     if (memchr(line.p, '|', line.n) != NULL) {

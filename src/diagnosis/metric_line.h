@@ -8,6 +8,7 @@
 #define ASSAY_DIAGNOSIS_METRIC_LINE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/str.h"
 
@@ -17,14 +18,18 @@ enum {
 };
 
 struct metric {
-    char name[METRIC_NAME_MAX]; /* canonical: loss, eval_loss, grad_norm, lr, step, step_time … */
-    double value;               /* may be NaN or infinite */
+    const char *name; /* canonical: loss, eval_loss, grad_norm, lr, step, step_time … */
+    double value;     /* may be NaN or infinite */
+    double scale;     /* of the number in the line */
+    uint16_t at;      /* where that number stands */
 };
 
 struct metric_line {
     struct metric items[METRICS_MAX];
+    char names[METRICS_MAX][METRIC_NAME_MAX]; /* of metrics that are named by the line alone */
     size_t count;
-    bool final; /* the closing dict of a run: train_runtime */
+    bool final;   /* the closing dict of a run: train_runtime */
+    bool special; /* more than numbers at fixed places: another line of its shape is read anew */
     int64_t step;
     int64_t total; /* "iteration 100/ 10000", current_steps/total_steps; -1 */
 };

@@ -32,7 +32,9 @@ struct texts {
 struct part {
     bool exact; /* it matches exactly one of `texts` */
     struct texts texts;
-    bool is_class; /* it matches one byte of `set` */
+    struct texts head; /* when not exact: what a match begins with, one of these; none: unknown */
+    struct texts tail; /* and ends with */
+    bool is_class;     /* it matches one byte of `set` */
     struct byte_set set;
     bool has_needles; /* every match contains one of these */
     struct needle_list needles;
@@ -95,26 +97,42 @@ static void set_add_folded(struct byte_set *s, unsigned char c)
     }
 }
 
+/* A set that has one digit has '0', which stands for all of them; one that has a hexadecimal digit has
+ * '1', which may stand for it. */
+static void set_close_digits(struct byte_set *s)
+{
+    const uint64_t digits = 0x3ffull << '0';
+    const uint64_t letters = 0x3full << ('a' - 64);
+    if ((s->bits[0] & digits) != 0) {
+        set_add(s, '0');
+    }
+    if ((s->bits[0] & digits) != 0 || (s->bits[1] & letters) != 0) {
+        set_add(s, '1');
+    }
+}
+
 static void part_text(struct part *out, unsigned char c)
 {
     *out = (struct part){.exact = true};
     out->texts.count = 1;
-    out->texts.items[0].p[0] = c | 0x20;
+    out->texts.items[0].p[0] = needle_fold(c);
     out->texts.items[0].n = 1;
     set_add_folded(&out->set, c);
+    set_close_digits(&out->set);
     out->is_class = true;
 }
 
-/* A class of few bytes is that many texts; folding can make bytes equal. */
+/* A class of few bytes is that many texts; folding can make bytes equal (all digits are one). */
 static void part_class(struct part *out, const struct byte_set *set)
 {
     *out = (struct part){.is_class = true, .set = *set};
+    set_close_digits(&out->set);
     struct texts t = {.count = 0};
     for (int c = 0; c < 256; c++) {
         if (!byte_set_has(set, (unsigned char)c)) {
             continue;
         }
-        unsigned char folded = (unsigned char)c | 0x20;
+        unsigned char folded = needle_fold((unsigned char)c);
         bool known = false;
         for (size_t i = 0; i < t.count; i++) {
             known |= t.items[i].p[0] == folded;
@@ -240,11 +258,18 @@ struct sequence {
     struct byte_set before; /* what stands in front of it */
     bool word_start;        /* \b in front */
     bool plain;             /* nothing but exact text in the whole sequence */
+    bool begun;             /* `head` is known */
+    struct texts head;
     struct part best;
 };
 
+/* The exact text is over; another begins. */
 static void sequence_restart(struct sequence *q, const struct byte_set *before)
 {
+    if (!q->begun) {
+        q->head = q->now;
+        q->begun = true;
+    }
     q->now = (struct texts){.count = 1};
     q->before = *before;
     q->word_start = false;
@@ -351,23 +376,29 @@ static void sequence_add(struct parser *s, struct sequence *q, const struct part
         sequence_restart(q, &every_byte);
         return;
     }
-    bool repeated = false; /* "!{8,}": eight of them stand there */
-    for (unsigned i = 0; part->exact && min >= 2 && i < min && i < 8; i++) {
-        if (!append(&q->now, &part->texts, false)) {
-            break;
+    if (part->exact) { /* "!{8,}", "\d+": so many of them stand there, and one before what follows */
+        bool whole = true;
+        for (unsigned i = 0; whole && i < min && i < 8; i++) {
+            whole = append(&q->now, &part->texts, false);
         }
-        repeated = true;
+        sequence_close(s, q, &every_byte);
+        sequence_restart(q, &every_byte);
+        q->now = part->texts;
+        return;
     }
     if (part->is_class) {
-        sequence_close(s, q, repeated ? &every_byte : &part->set);
+        sequence_close(s, q, &part->set);
         sequence_restart(q, &part->set);
         return;
     }
-    if (part->exact && min == 1 && !append(&q->now, &part->texts, false)) {
-        q->now.count = 0; /* too many: what stands here is not looked for */
-    }
     sequence_close(s, q, &every_byte);
+    if (part->head.count != 0 && append(&q->now, &part->head, false)) {
+        sequence_close(s, q, &every_byte);
+    }
     sequence_restart(q, &every_byte);
+    if (part->tail.count != 0) {
+        q->now = part->tail;
+    }
     if (part->has_needles) {
         offer(&q->best, &part->needles);
     }
@@ -472,7 +503,9 @@ static void parse_sequence(struct parser *s, struct part *out)
     struct sequence *q = arena_alloc(s->arena, sizeof *q);
     struct part *part = arena_alloc(s->arena, sizeof *part);
     q->plain = true;
+    q->begun = true; /* this restart begins it */
     sequence_restart(q, &every_byte);
+    q->begun = false;
     while (*s->p != '\0' && *s->p != '|' && *s->p != ')' && !s->failed) {
         unsigned min;
         bool many;
@@ -485,6 +518,19 @@ static void parse_sequence(struct parser *s, struct part *out)
     *out = q->best;
     out->exact = q->plain;
     out->texts = q->now;
+    out->head = q->begun ? q->head : q->now;
+    out->tail = q->now;
+}
+
+/* More texts into the union; none at all when they are too many or unknown. */
+static void join(struct texts *all, const struct texts *more, bool first)
+{
+    if (more->count == 0 || (!first && all->count == 0) || all->count + more->count > EXACT_MAX) {
+        all->count = 0;
+        return;
+    }
+    memcpy(all->items + all->count, more->items, more->count * sizeof *more->items);
+    all->count += more->count;
 }
 
 static void parse_alternatives(struct parser *s, struct part *out)
@@ -497,9 +543,12 @@ static void parse_alternatives(struct parser *s, struct part *out)
     struct part *one = arena_alloc(s->arena, sizeof *one);
     all->exact = true;
     all->has_needles = true;
-    for (bool more = true; more && !s->failed;) {
+    bool first = true;
+    for (bool more = true; more && !s->failed; first = false) {
         *one = (struct part){0};
         parse_sequence(s, one);
+        join(&all->head, &one->head, first);
+        join(&all->tail, &one->tail, first);
         all->exact = all->exact && one->exact && all->texts.count + one->texts.count <= EXACT_MAX;
         for (size_t i = 0; all->exact && i < one->texts.count; i++) {
             all->texts.items[all->texts.count++] = one->texts.items[i];

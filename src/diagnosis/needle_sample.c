@@ -46,6 +46,33 @@ static const char sample[] =
     "but he did as he was told and then went on with his work for the rest of the year 1990.\n"
     "/data/runs/part-00001.py import error handling info set status data/train.json options list\n"
     "the quick text of a training sample with words from the web, and a few numbers 123 456 789.\n"
+    "step 12 has been done, rank 3 is ready, worker 0 has no more work and 4 workers are waiting\n"
+    "futurewarning: argument 2 has no effect and will be removed in version 5.0; use the other one\n"
+    "/usr/lib/python3/dist-packages/tqdm/auto.py:21: tqdmwarning: iprogress not found. please update\n"
+    "wandb: tracking run with wandb version 0.19.1; run data is saved locally in /data/wandb/run-2025\n"
+    "wandb: view project at https://wandb.example/team/project and run \"wandb offline\" to turn off\n"
+    "downloading model.safetensors: 100%|####| 4.98g/4.98g [01:12<00:00, 68.9mb/s] etag 9f3c51e0\n"
+    "i0101 12:00:00.123456 4012 dataset.cc:88] read 4012 records from file-012.arrow, queue 3/64\n"
+    "[2025-01-02 10:00:00,123] [info] [stage_1_and_2.py:149:__init__] reduce bucket size 500000000\n"
+    "> building indices for blendable datasets ... > loading document index from .idx.npy, total docs\n"
+    "time to initialize megatron (seconds): 7.5 [after megatron is initialized] datetime: 2025-01-02\n"
+    "memory (mb) | allocated: 4012.5 | max allocated: 6012.1 | reserved: 7012.0 | max reserved: 7012\n"
+    "info: started server process [17], waiting for application startup, api_server.py listening on\n"
+    "checkpoint shards cached in /root/.cache/huggingface/hub/models--org--name/snapshots/0a1b2c3d\n"
+    "environment: path=/usr/local/bin:/usr/bin home=/root user=root host=node-12 gpus=8 nodes=4\n"
+    "once upon a time there lived an old man with his wife in a small house near the forest, and they\n"
+    "had neither children nor money enough for more than one meal a day. question: what is the answer\n"
+    "to this problem? please explain step by step how you would solve it, then give the final result.\n"
+    "the function returns the number of elements in the list; if there are none, it returns zero and\n"
+    "the caller should check that value before using it. for each of these cases we can see that all\n"
+    "of them have the same structure as the first example, which means that nothing else must change.\n"
+    "import numpy as np def main(): return x for x in range(10) if x is not none else self.value = 1\n"
+    "after that she went to the market, where people were talking about the weather and the new king;\n"
+    "some thought things would become better under him while others feared that they would get worse.\n"
+    "it is possible to use this method when the input has been sorted in advance or when its size is\n"
+    "small; otherwise another approach should be preferred because of the time that would be needed.\n"
+    "system: you are a helpful assistant. user: write a short story about a dog who wants to fly high\n"
+    "in 1905 the company was founded by two brothers from the north of the country and had 12 workers\n"
     "using device: cuda rocm gpu memory allocated reserved free total batch size version 2.6.0\n";
 
 double needle_commonness(const struct needle *needle)
@@ -56,11 +83,11 @@ double needle_commonness(const struct needle *needle)
     unsigned found = 0;
     const size_t size = sizeof sample - 1;
     for (size_t at = 0; at + n <= size; at++) {
-        if (((unsigned char)sample[at] | 0x20) != text[0]) {
+        if (needle_fold((unsigned char)sample[at]) != text[0]) {
             continue;
         }
         size_t k = 1;
-        while (k < n && ((unsigned char)sample[at + k] | 0x20) == text[k]) {
+        while (k < n && needle_fold((unsigned char)sample[at + k]) == text[k]) {
             k++;
         }
         unsigned char before = at != 0 ? (unsigned char)sample[at - 1] : '\n';

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "diagnosis/line_text.h"
+#include "diagnosis/metric_layout.h"
 #include "diagnosis/metric_line.h"
 
 enum {
@@ -135,10 +136,27 @@ static struct str limited(struct str s)
     return str_slice(s, 0, EVENT_TEXT_MAX); /* no metric line is longer */
 }
 
-void run_reader_metrics(struct run_reader *r, const struct line_context *line)
+/* By place when the shape of the line is known. */
+static void read_metrics(const struct line_context *line, struct shape_entry *shape,
+                         struct arena *shapes, struct metric_line *ret_line)
+{
+    struct str body = limited(line->prefix.body);
+    size_t body_at = (size_t)(body.p - line->piece.text.p);
+    if (shape != NULL && shape->layout != NULL &&
+        metric_layout_read(shape->layout, body, body_at, ret_line)) {
+        return;
+    }
+    metric_line_parse(body, ret_line);
+    if (shape != NULL && shape->layout == NULL) {
+        shape->layout = metric_layout_new(shapes, ret_line, body_at);
+    }
+}
+
+void run_reader_metrics(struct run_reader *r, const struct line_context *line,
+                        struct shape_entry *shape, struct arena *shapes)
 {
     struct metric_line m;
-    metric_line_parse(limited(line->prefix.body), &m);
+    read_metrics(line, shape, shapes, &m);
     add_metrics(r, &m, line);
     if (m.step >= 0) {
         count_step(r, m.step, m.total);

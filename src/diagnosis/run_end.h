@@ -8,6 +8,7 @@
 
 #include "diagnosis/event_store.h"
 #include "diagnosis/series.h"
+#include "diagnosis/shape_cache.h"
 #include "diagnosis/traceback.h"
 
 struct run_reader;
@@ -17,8 +18,9 @@ struct run_reader *run_reader_new(struct arena *a,
 
 void run_reader_begin_file(struct run_reader *r);
 
-/* Lines by their marks. */
-void run_reader_metrics(struct run_reader *r, const struct line_context *line);
+/* Lines by their marks. Where the metrics stand is kept with the line's shape, when it has one. */
+void run_reader_metrics(struct run_reader *r, const struct line_context *line,
+                        struct shape_entry *shape, struct arena *shapes);
 void run_reader_progress(struct run_reader *r, const struct line_context *line);
 void run_reader_phase(struct run_reader *r, const struct line_context *line);
 void run_reader_end(struct run_reader *r, const struct line_context *line);

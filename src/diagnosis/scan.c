@@ -16,6 +16,7 @@
 #include "base/vec.h"
 
 #include "diagnosis/confirm.h"
+#include "diagnosis/digit_blind.h"
 #include "diagnosis/needle.h"
 #include "diagnosis/sieve.h"
 
@@ -26,13 +27,13 @@
  */
 struct db_head {
     char magic[8];
-    uint64_t digest; /* of all expressions in order */
+    uint64_t digest; /* of all expressions in order, and what else makes the needles */
     uint64_t sets;
     uint64_t needles;
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB6";
+static const char MAGIC[8] = "ASSAYDB8";
 
 struct scanner {
     struct arena *arena;
@@ -42,17 +43,14 @@ struct scanner {
     size_t pattern_count;
     bool prebuilt;
     struct confirm *marks; /* one pseudo pattern per row of scan_mark_rows */
-    /* the last piece of each id, so that further matches in it cost nothing */
-    uint32_t *last_start;
-    uint32_t *last_end;
+    bool *blind;           /* per id */
+    bool sees_shapes;
+    uint32_t *found_in; /* per id: the number of the line it was last found in */
+    uint32_t line;
     VEC_OF(struct scan_hit) hits;
     bool ordered;
-    const char *text; /* of the frame being scanned */
-    size_t size;
     uint32_t from; /* matches must end after this */
     uint32_t to;   /* and not after this */
-    uint32_t piece_start;
-    uint32_t piece_end;
 };
 
 static uint64_t digest_text(uint64_t h, const char *z)
@@ -66,6 +64,8 @@ static uint64_t digest_text(uint64_t h, const char *z)
 static uint64_t digest_of(const struct pattern *patterns, size_t count)
 {
     uint64_t h = digest_text(0xcbf29ce484222325u, hs_version());
+    size_t n;
+    h = digest_text(h, needle_sample(&n)); /* needles are chosen by it */
     for (size_t i = 0; i < count; i++) {
         h = digest_text(h, patterns[i].regex);
     }
@@ -100,7 +100,7 @@ static enum status compile(struct arena *a, const struct pattern *patterns, size
     unsigned *flags = arena_array(a, total, sizeof *flags);
     unsigned *ids = arena_array(a, total, sizeof *ids);
     unsigned left = 0;
-    packed_needles_init(needles);
+    packed_needles_init(a, needles);
     for (size_t i = 0; i < total; i++) {
         bool mark = i >= count;
         const char *text = mark ? scan_mark_rows[i - count].regex : patterns[i].regex;
@@ -108,6 +108,7 @@ static enum status compile(struct arena *a, const struct pattern *patterns, size
         struct arena *scratch = arena_new(0);
         struct needle_list list = {0};
         if (needles_of(scratch, text, &list)) {
+            needle_list_add_hex(scratch, &list);
             packed_needles_add(a, needles, &list, id);
         } else {
             regex[left] = text;
@@ -254,6 +255,26 @@ static enum status compile_here(struct scanner *s, const struct knowledge *k, st
     return ST_OK;
 }
 
+/* Which ids cannot tell digits apart, and whether the sieve looks for all others. */
+static void find_blind(struct scanner *s, const struct pattern *patterns)
+{
+    size_t ids = s->pattern_count + MARK_COUNT;
+    s->blind = arena_array(s->arena, ids, sizeof *s->blind);
+    for (size_t i = 0; i < ids; i++) {
+        s->blind[i] = i >= s->pattern_count ||
+                      (regex_is_digit_blind(patterns[i].regex) &&
+                       (patterns[i].capture == NULL || regex_is_digit_blind(patterns[i].capture)));
+    }
+    for (size_t i = 0; i < scan_mark_row_count; i++) {
+        bool *blind = &s->blind[s->pattern_count + scan_mark_rows[i].mark];
+        *blind = *blind && regex_is_digit_blind(scan_mark_rows[i].regex);
+    }
+    s->sees_shapes = true;
+    for (size_t i = 0; i < ids && s->db != NULL; i++) {
+        s->sees_shapes = s->sees_shapes && (s->blind[i] || sieve_knows(s->sieve, (uint32_t)i));
+    }
+}
+
 enum status scanner_open(struct arena *a, const struct knowledge *k, struct scanner **ret_scanner,
                          struct err *err)
 {
@@ -271,9 +292,8 @@ enum status scanner_open(struct arena *a, const struct knowledge *k, struct scan
     if (!s->prebuilt) {
         TRY(compile_here(s, k, err));
     }
-    size_t ids = s->pattern_count + MARK_COUNT;
-    s->last_start = arena_array(a, ids, sizeof *s->last_start);
-    s->last_end = arena_array(a, ids, sizeof *s->last_end);
+    s->found_in = arena_array(a, s->pattern_count + MARK_COUNT, sizeof *s->found_in);
+    find_blind(s, k->patterns);
     struct pattern *rows = arena_array(a, scan_mark_row_count, sizeof *rows);
     for (size_t i = 0; i < scan_mark_row_count; i++) {
         rows[i].regex = scan_mark_rows[i].regex;
@@ -316,41 +336,26 @@ bool scanner_is_prebuilt(const struct scanner *s)
     return s->prebuilt;
 }
 
-/* Sets piece_start and piece_end to the piece that holds the byte at `at`. A '\n' belongs to the
- * piece it ends. */
-static void locate(struct scanner *s, uint32_t at)
+bool scanner_is_blind(const struct scanner *s, uint32_t id)
 {
-    if (at >= s->piece_start && at <= s->piece_end && s->piece_end != 0) {
-        return;
-    }
-    const char *before = memrchr(s->text, '\n', at);
-    const char *after = memchr(s->text + at, '\n', s->size - at);
-    s->piece_start = before != NULL ? (uint32_t)(before - s->text) + 1 : 0;
-    s->piece_end = after != NULL ? (uint32_t)(after - s->text) : (uint32_t)s->size;
+    return s->blind[id];
+}
+
+bool scanner_sees_shapes(const struct scanner *s)
+{
+    return s->sees_shapes;
 }
 
 /* A match or a needle ends at `end`. */
 static void on_candidate(void *ctx, uint32_t id, uint32_t end)
 {
     struct scanner *s = ctx;
-    if (end <= s->last_end[id] && end > s->last_start[id]) {
-        return; /* one more in the same piece */
-    }
-    if (end <= s->from || end > s->to) {
+    if (s->found_in[id] == s->line || end <= s->from || end > s->to) {
         return;
     }
-    locate(s, end - 1);
-    /* last_end counts the line break too: a match may end behind it */
-    s->last_start[id] = s->piece_start;
-    s->last_end[id] = s->piece_end + 1;
-    size_t n = s->hits.count;
-    if (n != 0 &&
-        (s->hits.items[n - 1].start > s->piece_start ||
-         (s->hits.items[n - 1].start == s->piece_start && s->hits.items[n - 1].id >= id))) {
-        s->ordered = false;
-    }
-    *VEC_PUSH(s->arena, &s->hits) = (struct scan_hit){
-        .start = s->piece_start, .end = s->piece_end, .hit = end, .id = id};
+    s->found_in[id] = s->line;
+    s->ordered = s->ordered && (s->hits.count == 0 || s->hits.items[s->hits.count - 1].id < id);
+    *VEC_PUSH(s->arena, &s->hits) = (struct scan_hit){.hit = end, .id = (uint16_t)id};
 }
 
 static int on_match(unsigned id, unsigned long long from, unsigned long long to, unsigned flags,
@@ -362,57 +367,33 @@ static int on_match(unsigned id, unsigned long long from, unsigned long long to,
     return 0;
 }
 
-static int by_piece(const struct scan_hit *x, const struct scan_hit *y)
-{
-    if (x->start != y->start) {
-        return x->start < y->start ? -1 : 1;
-    }
-    if (x->id != y->id) {
-        return x->id < y->id ? -1 : 1;
-    }
-    return (x->hit > y->hit) - (x->hit < y->hit);
-}
-
-/* Nearly sorted already: candidates come by position, but for needles close together. */
 static void order_hits(struct scanner *s)
 {
     struct scan_hit *hits = s->hits.items;
     for (size_t i = 1; !s->ordered && i < s->hits.count; i++) {
         struct scan_hit h = hits[i];
         size_t k = i;
-        for (; k != 0 && by_piece(&hits[k - 1], &h) > 0; k--) {
+        for (; k != 0 && hits[k - 1].id > h.id; k--) {
             hits[k] = hits[k - 1];
         }
         hits[k] = h;
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < s->hits.count; i++) {
-        if (kept == 0 || hits[kept - 1].start != hits[i].start || hits[kept - 1].id != hits[i].id) {
-            hits[kept++] = hits[i];
-        }
-    }
-    s->hits.count = kept;
 }
 
-enum status scanner_run(struct scanner *s, const struct frame *frame,
-                        const struct scan_hit **ret_hits, size_t *ret_count, struct err *err)
+enum status scanner_line(struct scanner *s, struct str line, const char *shape, size_t from,
+                         size_t to, struct scan_hit **ret_hits, size_t *ret_count, struct err *err)
 {
-    size_t ids = s->pattern_count + MARK_COUNT;
-    memset(s->last_start, 0, ids * sizeof *s->last_start);
-    memset(s->last_end, 0, ids * sizeof *s->last_end);
+    if (++s->line == 0) { /* the numbers begin anew */
+        memset(s->found_in, 0, (s->pattern_count + MARK_COUNT) * sizeof *s->found_in);
+        s->line = 1;
+    }
     s->hits.count = 0;
     s->ordered = true;
-    s->text = frame->p;
-    s->size = frame->n;
-    s->piece_start = 0;
-    s->piece_end = 0;
-    /* Of the overlap of two windows of one long piece, each window owns half. */
-    size_t half = FRAME_OVERLAP / 2;
-    s->from = frame->continued && frame->n > half ? (uint32_t)half : 0;
-    s->to = (uint32_t)(frame->unfinished && frame->n > half ? frame->n - half : frame->n);
-    sieve_run(s->sieve, frame->p, frame->n, on_candidate, s);
+    s->from = (uint32_t)from;
+    s->to = (uint32_t)to;
+    sieve_run(s->sieve, shape, line.n, on_candidate, s);
     hs_error_t rc = s->db != NULL
-                        ? hs_scan(s->db, frame->p, (unsigned)frame->n, 0, s->scratch, on_match, s)
+                        ? hs_scan(s->db, line.p, (unsigned)line.n, 0, s->scratch, on_match, s)
                         : HS_SUCCESS;
     if (rc != HS_SUCCESS) {
         return err_set(err, ST_IO, "the log scanner failed: vectorscan error %d", rc);

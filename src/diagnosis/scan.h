@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The scanner: all patterns, and the marks below, over frames of log text in one pass. It gives
- * candidates: pieces (lines) in which a pattern may match. Whether it does is confirmed on the line
- * alone (event_store.h, scanner_confirm_mark()).
+ * The scanner: all patterns, and the marks below, over a line in one pass. It gives candidates:
+ * patterns that may match. Whether one does is confirmed (event_store.h, scanner_confirm_mark()).
  *
  * A database is made from the patterns at build time (scan_compile) or at run time; a made one is
  * taken only when it was made for exactly these patterns and this processor accepts it.
@@ -10,13 +9,14 @@
 #ifndef ASSAY_DIAGNOSIS_SCAN_H
 #define ASSAY_DIAGNOSIS_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/str.h"
 
-#include "diagnosis/framing.h"
 #include "knowledge/knowledge.h"
 
 enum scan_platform {
@@ -68,10 +68,9 @@ enum status scanner_open(struct arena *a, const struct knowledge *k, struct scan
 void scanner_close(struct scanner *s); /* NULL is fine */
 
 struct scan_hit {
-    uint32_t start; /* the piece, in the frame's text */
-    uint32_t end;
-    uint32_t hit; /* where the first match or needle ends, start < hit <= end + 1 */
-    uint32_t id;  /* index of the pattern, or scanner_mark_id() */
+    uint32_t hit; /* where the first match or needle ends in the line, from 1 on */
+    uint16_t id;  /* index of the pattern, or scanner_mark_id() */
+    bool known;   /* it is known to match */
 };
 
 uint32_t scanner_mark_id(const struct scanner *s, enum scan_mark mark);
@@ -82,9 +81,20 @@ bool scanner_is_prebuilt(const struct scanner *s);
 /* True when one of the mark's expressions matches the line. */
 bool scanner_confirm_mark(struct scanner *s, enum scan_mark mark, struct str text);
 
-/* Candidates of a frame, each (piece, id) once, by piece and id; valid until the next call. */
-enum status scanner_run(struct scanner *s, const struct frame *frame,
-                        const struct scan_hit **ret_hits, size_t *ret_count,
-                        struct err *err) MUST_USE;
+/* True when the pattern or mark cannot tell digits apart: what is found out about a line holds for
+ * all lines of its shape. */
+bool scanner_is_blind(const struct scanner *s, uint32_t id);
+
+/* False when some pattern without needles tells digits apart: then the shape of a line does not say
+ * what its candidates are. */
+bool scanner_sees_shapes(const struct scanner *s);
+
+/*
+ * Candidates of a line, each once, by rising id; valid until the next call. `shape` is the line's
+ * shape, SHAPE_MARGIN bytes behind it can be read. Only matches count that end after `from` and not after `to`.
+ */
+enum status scanner_line(struct scanner *s, struct str line, const char *shape, size_t from,
+                         size_t to, struct scan_hit **ret_hits, size_t *ret_count,
+                         struct err *err) MUST_USE;
 
 #endif

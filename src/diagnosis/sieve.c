@@ -46,6 +46,7 @@ struct entry {
 struct sieve {
     struct arena *arena;
     const struct packed_needle *needles;
+    size_t count;
     const struct byte_set *sets;
     VEC_OF(struct entry) entries;
     const struct entry *sorted; /* by slot */
@@ -190,6 +191,7 @@ struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, si
     struct sieve *s = arena_alloc(a, sizeof *s);
     s->arena = a;
     s->needles = needles;
+    s->count = count;
     s->sets = sets;
     s->longs = arena_alloc(a, (1u << LONG_BITS) / 8);
     s->quads = arena_alloc(a, (1u << QUAD_BITS) / 8);
@@ -199,6 +201,16 @@ struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, si
     }
     sort_entries(s);
     return s;
+}
+
+bool sieve_knows(const struct sieve *s, uint32_t id)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->needles[i].id == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Length of the stretch of a needle that is looked for first. */
@@ -226,16 +238,20 @@ static size_t best_stretch(const struct packed_needles *p, const struct needle *
     return best;
 }
 
-void packed_needles_init(struct packed_needles *p)
+void packed_needles_init(struct arena *a, struct packed_needles *p)
 {
     p->count = 0;
     p->sets[0] = (struct byte_set){{~0ull, ~0ull, ~0ull, ~0ull}};
     p->set_count = 1;
     memset(p->common, 0, sizeof p->common);
     size_t n;
-    const unsigned char *sample = (const unsigned char *)needle_sample(&n);
+    const unsigned char *text = (const unsigned char *)needle_sample(&n);
+    unsigned char *sample = arena_alloc(a, n);
+    for (size_t i = 0; i < n; i++) {
+        sample[i] = needle_fold(text[i]);
+    }
     for (size_t at = 0; at + 4 <= n; at++) {
-        uint8_t *c = &p->common[hash_bits(group_at(sample + at) | FOLD4, COMMON_BITS)];
+        uint8_t *c = &p->common[hash_bits(group_at(sample + at), COMMON_BITS)];
         *c = *c < 255 ? *c + 1 : 255;
     }
 }
@@ -258,15 +274,22 @@ static uint8_t set_index(struct packed_needles *p, const struct byte_set *set)
 void packed_needles_add(struct arena *a, struct packed_needles *p, const struct needle_list *list,
                         uint32_t id)
 {
+    const size_t first = p->count;
     for (size_t i = 0; i < list->count; i++) {
         const struct needle *n = &list->items[i];
-        struct packed_needle *out = VEC_PUSH(a, p);
-        *out = (struct packed_needle){.id = id,
-                                      .n = (uint8_t)n->n,
-                                      .before = set_index(p, &n->before),
-                                      .after = set_index(p, &n->after)};
-        memcpy(out->text, n->text, n->n);
-        out->stretch = (uint8_t)best_stretch(p, n);
+        struct packed_needle out = {.id = id,
+                                    .n = (uint8_t)n->n,
+                                    .stretch = (uint8_t)best_stretch(p, n),
+                                    .before = set_index(p, &n->before),
+                                    .after = set_index(p, &n->after)};
+        memcpy(out.text, n->text, n->n);
+        bool known = false;
+        for (size_t k = first; k < p->count && !known; k++) {
+            known = memcmp(&p->items[k], &out, sizeof out) == 0;
+        }
+        if (!known) {
+            *VEC_PUSH(a, p) = out;
+        }
     }
 }
 
@@ -321,13 +344,11 @@ static void look(const struct run *r, size_t at, uint32_t group, enum step step)
 }
 
 /* At least one table has a group of the eight folded bytes at `at`. */
-static __attribute__((noinline)) void look_all(const struct run *r, size_t at, uint64_t v,
-                                               bool whole)
+static __attribute__((noinline)) void look_all(const struct run *r, size_t at, uint64_t v)
 {
     const struct sieve *s = r->s;
     uint32_t g8 = long_group(v);
-    if (whole &&
-        (bit_of(s->longs, g8 >> (32 - LONG_BITS)) & bit_of(s->longs, long_second(g8))) != 0) {
+    if ((bit_of(s->longs, g8 >> (32 - LONG_BITS)) & bit_of(s->longs, long_second(g8))) != 0) {
         look(r, at, g8, STEP_LONG);
     }
     for (size_t k = 0; k <= 2; k += 2) {
@@ -342,13 +363,13 @@ static __attribute__((noinline)) void look_all(const struct run *r, size_t at, u
     }
 }
 
-/* From `at` on, one position in four after the other; where it stopped. */
-static size_t run_plain(const struct run *r, size_t at)
+/* One position in four after the other. */
+static void run_plain(const struct run *r)
 {
     const uint64_t *longs = r->s->longs;
     const uint64_t *quads = r->s->quads;
     const uint64_t *trios = r->s->trios;
-    for (; at + 8 <= r->n; at += 4) {
+    for (size_t at = 0; at < r->n; at += 4) {
         uint64_t v = long_at((const unsigned char *)r->text + at) | FOLD8;
         uint32_t q0 = (uint32_t)v;
         uint32_t q2 = (uint32_t)(v >> 16);
@@ -359,10 +380,9 @@ static size_t run_plain(const struct run *r, size_t at)
                        bit_of(trios, hash_bits(q0 & 0xffffffu, TRIO_BITS)) |
                        bit_of(trios, hash_bits(q2 & 0xffffffu, TRIO_BITS));
         if (__builtin_expect(any != 0, 0)) {
-            look_all(r, at, v, true);
+            look_all(r, at, v);
         }
     }
-    return at;
 }
 
 #if defined(__x86_64__)
@@ -396,12 +416,11 @@ AVX2 static inline __m256i hashes(__m256i v, int bits)
 }
 
 /* The same, eight positions (32 bytes) at once. */
-AVX2 static size_t run_avx2(const struct run *r)
+AVX2 static void run_avx2(const struct run *r)
 {
     const struct sieve *s = r->s;
     const __m256i three = _mm256_set1_epi32(0xffffff);
-    size_t at = 0;
-    for (; at + 40 <= r->n; at += 32) {
+    for (size_t at = 0; at < r->n; at += 32) {
         __m256i v0 = folded_at(r->text + at);
         __m256i v2 = folded_at(r->text + at + 2);
         __m256i v4 = folded_at(r->text + at + 4);
@@ -418,28 +437,20 @@ AVX2 static size_t run_avx2(const struct run *r)
             _mm256_castsi256_ps(_mm256_slli_epi32(any, 31)));
         for (; lanes != 0; lanes &= lanes - 1) {
             size_t here = at + 4 * (size_t)__builtin_ctz(lanes);
-            look_all(r, here, long_at((const unsigned char *)r->text + here) | FOLD8, true);
+            look_all(r, here, long_at((const unsigned char *)r->text + here) | FOLD8);
         }
     }
-    return at;
 }
 #endif
 
 void sieve_run(const struct sieve *s, const char *text, size_t n, sieve_found *found, void *ctx)
 {
     const struct run r = {.s = s, .text = text, .n = n, .found = found, .ctx = ctx};
-    size_t at = 0;
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
-        at = run_avx2(&r);
+        run_avx2(&r);
+        return;
     }
 #endif
-    at = run_plain(&r, at);
-    /* The last bytes; a line ends behind them. */
-    unsigned char last[16];
-    memset(last, '\n', sizeof last);
-    memcpy(last, text + at, n - at);
-    for (size_t k = 0; at + k < n; k += 4) {
-        look_all(&r, at + k, long_at(last + k) | FOLD8, false);
-    }
+    run_plain(&r);
 }

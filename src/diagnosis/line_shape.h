@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The shape of a line: its bytes with every decimal digit as '0', and hexadecimal numbers as '1's. Logs
+ * say the same lines over and over with other numbers, so a line's shape has mostly been seen before,
+ * and what was found out about it need not be found out again (shape_cache.h).
+ *
+ * A hexadecimal number is 4 to 64 of 0-9a-f with a digit and a letter among them, between bytes of no
+ * word; an 'x' may stand in front. Numbers with an exponent (1e5, 1.5e-05) are none: an 'e' does not
+ * count before '-', nor when it is the only letter, unless it comes first.
+ */
+#ifndef ASSAY_DIAGNOSIS_LINE_SHAPE_H
+#define ASSAY_DIAGNOSIS_LINE_SHAPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+
+enum {
+    SHAPE_MARGIN = 128, /* bytes behind a text that are read with it and count for nothing */
+    SHAPE_HEX_MIN = 4,  /* length of a hexadecimal number */
+    SHAPE_HEX_MAX = 64
+};
+
+/* The shapes of all lines of a text, and where the lines end. */
+struct shapes {
+    size_t n;
+    char *text;        /* n bytes and a margin; '\r' as '\n' */
+    uint64_t *ends;    /* bit sets over the bytes: '\n' and '\r', and one behind the text */
+    uint64_t *digits;  /* 0-9 */
+    uint64_t *letters; /* a-f */
+    uint64_t *hex;     /* of hexadecimal numbers */
+};
+
+/* For texts of up to `capacity` bytes. */
+struct shapes *shapes_new(struct arena *a, size_t capacity) MUST_USE RETURNS_NONNULL;
+
+/* SHAPE_MARGIN bytes behind the text must be readable. */
+void shapes_take(struct shapes *s, const char *p, size_t n);
+
+/* The same byte by byte, for processors without AVX2 and for tests. */
+void shapes_take_plain(struct shapes *s, const char *p, size_t n);
+
+/* Length of the line that begins at `at`, which is not behind the text. */
+size_t shapes_line(const struct shapes *s, size_t at);
+
+/* True when the line of `n` bytes at `at` has hexadecimal numbers. */
+bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);
+
+/* A number for a shape, to find it by. SHAPE_MARGIN bytes behind it must be readable. */
+uint64_t shape_hash(const char *shape, size_t n);
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Where the metrics stand in lines of one shape (line_shape.h): the next one is read by place. */
+#ifndef ASSAY_DIAGNOSIS_METRIC_LAYOUT_H
+#define ASSAY_DIAGNOSIS_METRIC_LAYOUT_H
+
+#include "base/arena.h"
+
+#include "diagnosis/metric_line.h"
+
+struct metric_layout;
+
+/* From a line that was read; `body_at` is where its body began (behind time and rank). */
+struct metric_layout *metric_layout_new(struct arena *a, const struct metric_line *line,
+                                        size_t body_at) MUST_USE RETURNS_NONNULL;
+
+/*
+ * The metrics of another body of the same shape, as metric_line_parse() gives them. False when they
+ * cannot be read by place. Names live as long as the layout.
+ */
+bool metric_layout_read(const struct metric_layout *layout, struct str body, size_t body_at,
+                        struct metric_line *ret_line);
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What was found out about lines of one shape (line_shape.h). A shape is remembered when it comes a
+ * second time, so that texts that never repeat cost nothing; a full cache begins anew.
+ */
+#ifndef ASSAY_DIAGNOSIS_SHAPE_CACHE_H
+#define ASSAY_DIAGNOSIS_SHAPE_CACHE_H
+
+#include "diagnosis/line_shape.h"
+#include "diagnosis/metric_line.h"
+
+enum {
+    SHAPE_MAX = 512, /* longer lines are not remembered */
+    SHAPE_IDS_MAX = 11,
+    SHAPE_TOO_MANY = SHAPE_IDS_MAX + 1 /* `count` of lines that are to be scanned again */
+};
+
+/* The shape of one line, as it is looked up. */
+struct line_shape {
+    const char *text;
+    size_t n;
+    uint64_t hash;
+    bool hex;
+};
+
+struct shape_entry {
+    const char *text;             /* n bytes */
+    struct metric_layout *layout; /* where the metrics stand; NULL when not known */
+    uint16_t n;
+    uint8_t count;
+    bool hex;     /* see line_shape.h */
+    uint16_t ask; /* bit i: whether ids[i] really matches depends on the digits, ask again */
+    uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
+};
+
+struct shape_cache;
+
+struct shape_cache *shape_cache_new(void) MUST_USE RETURNS_NONNULL;
+void shape_cache_free(struct shape_cache *c); /* NULL is fine */
+
+/* Forgets all: what was found out no longer holds. */
+void shape_cache_clear(struct shape_cache *c);
+
+/* The entry of a shape, or NULL. */
+struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape);
+
+/* A new entry without candidates, or NULL when this shape comes for the first time. */
+struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape);
+
+/* Memory that lives as long as the entries. */
+struct arena *shape_cache_arena(struct shape_cache *c) RETURNS_NONNULL;
+
+#endif

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Shapes of lines, and that what is kept about them changes no result. */
+#include <stdlib.h>
+
+#include "base/fs.h"
+#include "base/tree.h"
+
+#include "diagnosis/digit_blind.h"
+#include "diagnosis/line_shape.h"
+#include "log_support.h"
+
+static struct arena *arena;
+
+static int setup(void **state)
+{
+    (void)state;
+    arena = arena_new(0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    arena_free(arena);
+    return 0;
+}
+
+/* The shape of one line, both ways. */
+static void assert_shape(const char *line, const char *want)
+{
+    size_t n = strlen(line);
+    char *text = arena_alloc(arena, n + SHAPE_MARGIN);
+    memcpy(text, line, n);
+    text[n] = '-'; /* what stands behind must not matter */
+    struct shapes *s = shapes_new(arena, n);
+    for (int plain = 0; plain < 2; plain++) {
+        if (plain) {
+            shapes_take_plain(s, text, n);
+        } else {
+            shapes_take(s, text, n);
+        }
+        if (strlen(want) != n || memcmp(s->text, want, n) != 0) {
+            fail_msg("shape of '%s' is '%.*s', expected '%s'", line, (int)n, s->text, want);
+        }
+    }
+}
+
+static void digits_and_hexadecimal_numbers_lose_their_values(void **state)
+{
+    (void)state;
+    assert_shape("", "");
+    assert_shape("step 12/340, loss=1.5e-05", "step 00/000, loss=0.0e-00");
+    assert_shape("id=3fa9c01e path", "id=11111111 path");
+    assert_shape("address 0x7f3a00, 1e5 5e10 12e4567", "address 0x111111, 0e0 0e00 00e0000");
+    assert_shape("dead beef 1234 a1b abc1", "dead beef 0000 a0b 1111");
+    assert_shape("gfx90a bf16x fp16 e4m3 cafe1_x", "gfx00a bf00x fp00 e0m0 cafe0_x");
+    assert_shape("Ab12 12aF 9c1e-4b3f", "Ab00 00aF 0c0e-1111");
+    assert_shape("12ab", "1111");
+    assert_shape("12ae", "1111");
+}
+
+/* All that can stand at the borders of words and blocks. */
+static void both_ways_to_make_shapes_agree(void **state)
+{
+    (void)state;
+    static const char bytes[] = "00379afe-exg_ .\n\rzA\xc3";
+
+    enum {
+        SIZE = 5000
+    };
+
+    char *text = arena_alloc(arena, SIZE + SHAPE_MARGIN);
+    struct shapes *fast = shapes_new(arena, SIZE);
+    struct shapes *plain = shapes_new(arena, SIZE);
+    uint32_t seed = 7;
+    for (int round = 0; round < 300; round++) {
+        for (size_t i = 0; i < SIZE + SHAPE_MARGIN; i++) {
+            seed = seed * 1664525 + 1013904223;
+            text[i] = bytes[(seed >> 16) % (sizeof bytes - 1)];
+        }
+        size_t n = seed % 3 == 0 ? SIZE : (seed >> 8) % 300;
+        shapes_take(fast, text, n);
+        shapes_take_plain(plain, text, n);
+        assert_int_equal(fast->n, plain->n);
+        assert_memory_equal(fast->text, plain->text, n + SHAPE_MARGIN);
+        for (size_t at = 0; at < n;) {
+            size_t length = shapes_line(fast, at);
+            assert_int_equal(length, shapes_line(plain, at));
+            size_t ends = strcspn(arena_copy(arena, text + at, n - at), "\n\r");
+            assert_int_equal(length, ends < n - at ? ends : n - at);
+            bool hex = memchr(fast->text + at, '1', length) != NULL;
+            assert_int_equal(shapes_have_hex(fast, at, length), hex);
+            at += length + 1;
+        }
+    }
+}
+
+static void lines_of_one_shape_have_one_hash_whatever_follows(void **state)
+{
+    (void)state;
+    char a[700];
+    char b[700];
+    for (size_t n = 0; n < 400; n++) {
+        memset(a, 'x', sizeof a);
+        memset(b, 'y', sizeof b);
+        memset(b, 'x', n);
+        assert_true(shape_hash(a, n) == shape_hash(b, n));
+        assert_true(shape_hash(a, n) != shape_hash(a, n + 1));
+        if (n != 0) {
+            b[n / 2] = 'z';
+            assert_true(shape_hash(a, n) != shape_hash(b, n));
+        }
+    }
+}
+
+static void expressions_that_tell_digits_apart_are_known(void **state)
+{
+    (void)state;
+    static const char *const blind[] = {"step \\d+",    "a{1,3}[0-9]", "(?i)\\bx\\w*$",
+                                        "(?<x1>[^ ]+)", "[a-f\\d]+",   "\\S{2}",
+                                        "(?:a|b)?",     "[^\\d.]",     "\\(x\\)"};
+    static const char *const seeing[] = {"exit 1", "[1-9]",   "\\x31",      "(a)\\1",
+                                         "[0-4]",  "0x",      "(?<a>b9)",   "[^0]",
+                                         "(?1)",   "\\Q1\\E", "[[:digit:]]"};
+    for (size_t i = 0; i < ARRAY_LEN(blind); i++) {
+        if (!regex_is_digit_blind(blind[i])) {
+            fail_msg("%s cannot tell digits apart", blind[i]);
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(seeing); i++) {
+        if (regex_is_digit_blind(seeing[i])) {
+            fail_msg("%s can tell digits apart", seeing[i]);
+        }
+    }
+}
+
+/* Other digits and hexadecimal letters in the same places. */
+static void change_numbers(char *p, size_t n, uint32_t *seed)
+{
+    for (size_t i = 0; i < n; i++) {
+        *seed = *seed * 1664525 + 1013904223;
+        unsigned r = *seed >> 20;
+        if (p[i] >= '0' && p[i] <= '9' && r % 3 != 0) {
+            p[i] = (char)('0' + r % 10);
+        } else if (i > 1 && p[i] >= 'a' && p[i] <= 'f' && p[i - 1] >= '0' && p[i - 1] <= '9') {
+            p[i] = r % 2 != 0 ? (char)('a' + r % 6) : p[i];
+        }
+    }
+}
+
+/* All logs of the corpus, each four times with other numbers, as one text. */
+static struct str corpus_text(const char *file)
+{
+    struct fs fs = {.prefix = ""};
+    struct str text;
+    struct err err;
+    assert_int_equal(
+        fs_read(&fs, arena, arena_fmt(arena, "%s/%s", CORPUS_DIR, file), 64u << 20, &text, &err),
+        ST_OK);
+    struct strbuf b;
+    strbuf_init(&b, arena, 64u << 20);
+    uint32_t seed = 3;
+    struct str row;
+    while (str_cut_line(&text, &row)) {
+        const struct tree *t;
+        if (tree_from_json(arena, row, file, TREE_LIMITS_DEFAULT, &t, &err) != ST_OK) {
+            continue;
+        }
+        struct str log = str_of(tree_text(t, "log", ""));
+        for (int i = 0; i < 4; i++) {
+            char *copy = arena_copy(arena, log.p, log.n);
+            change_numbers(copy, i != 0 ? log.n : 0, &seed);
+            strbuf_add(&b, (struct str){.p = copy, .n = log.n});
+            strbuf_addc(&b, '\n');
+        }
+    }
+    return (struct str){.p = b.p, .n = b.n};
+}
+
+static const struct log_facts *read_text(const struct knowledge *k, struct str text, bool plain)
+{
+    struct log_options options = {.line_by_line = plain};
+    struct log_reader *r;
+    struct err err;
+    assert_int_equal(log_reader_new(arena, k, &options, &r, &err), ST_OK);
+    assert_int_equal(log_reader_add_bytes(r, "train.log", text, 60000, false, &err), ST_OK);
+    const struct log_facts *lf = log_reader_facts(r);
+    log_reader_free(r);
+    return lf;
+}
+
+static void assert_same_series(const struct series *a, const struct series *b)
+{
+    assert_non_null(b);
+    assert_int_equal(a->rank, b->rank);
+    assert_int_equal(a->stats.count, b->stats.count);
+    assert_int_equal(a->stats.nan_count, b->stats.nan_count);
+    assert_memory_equal(&a->stats.last, &b->stats.last, sizeof a->stats.last);
+    assert_memory_equal(&a->stats.median, &b->stats.median, sizeof a->stats.median);
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->values, b->values, a->count * sizeof *a->values);
+    assert_memory_equal(a->lines, b->lines, a->count * sizeof *a->lines);
+}
+
+static void assert_same(const struct log_facts *a, const struct log_facts *b)
+{
+    assert_int_equal(a->events.count, b->events.count);
+    for (size_t i = 0; i < a->events.count; i++) {
+        const struct event *x = &a->events.items[i];
+        const struct event *y = &b->events.items[i];
+        if (x->line != y->line || strcmp(x->pattern->id, y->pattern->id) != 0 ||
+            strcmp(x->text, y->text) != 0 || x->capture_count != y->capture_count) {
+            fail_msg("event %zu: %s in line %d, by shape %s in line %d: %s", i, x->pattern->id,
+                     (int)x->line, y->pattern->id, (int)y->line, x->text);
+        }
+    }
+    assert_int_equal(map_count(a->counts), map_count(b->counts));
+    for (size_t i = 0; i < map_count(a->counts); i++) {
+        struct str id = str_of(map_key(a->counts, i));
+        assert_int_equal(((struct event_count *)map_value(a->counts, i))->count,
+                         ((struct event_count *)map_get(b->counts, id))->count);
+    }
+    assert_int_equal(map_count(a->series), map_count(b->series));
+    for (size_t i = 0; i < map_count(a->series); i++) {
+        assert_same_series(map_value(a->series, i),
+                           map_get(b->series, str_of(map_key(a->series, i))));
+    }
+    assert_int_equal(a->run.steps, b->run.steps);
+    assert_int_equal(a->run.total_steps, b->run.total_steps);
+    assert_int_equal(a->run.completed, b->run.completed);
+    assert_int_equal(a->run.died, b->run.died);
+    assert_int_equal(a->run.ranks, b->run.ranks);
+    assert_int_equal(a->run.lines, b->run.lines);
+    assert_int_equal(a->run.exit_code, b->run.exit_code);
+}
+
+static void what_is_kept_of_shapes_changes_no_result(void **state)
+{
+    (void)state;
+    const struct knowledge *k;
+    struct err err;
+    assert_int_equal(knowledge_builtin(arena, NULL, &k, &err), ST_OK);
+    static const char *const files[] = {"cases.jsonl", "clean.jsonl", "second/cases.jsonl"};
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        struct str text = corpus_text(files[i]);
+        const struct log_facts *plain = read_text(k, text, true);
+        assert_true(plain->events.count > 20);
+        assert_same(plain, read_text(k, text, false));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digits_and_hexadecimal_numbers_lose_their_values),
+        cmocka_unit_test(both_ways_to_make_shapes_agree),
+        cmocka_unit_test(lines_of_one_shape_have_one_hash_whatever_follows),
+        cmocka_unit_test(expressions_that_tell_digits_apart_are_known),
+        cmocka_unit_test(what_is_kept_of_shapes_changes_no_result),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
