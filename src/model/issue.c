@@ -20,7 +20,7 @@ void issues_init(struct issues *issues, struct arena *arena, const char *file)
 size_t issues_count(const struct issues *issues, const char *id)
 {
     size_t n = 0;
-    for (size_t i = 0; i < issues->list.count; i++) {
+    for (size_t i = 0; issues != NULL && i < issues->list.count; i++) {
         n += strcmp(issues->list.items[i].id, id) == 0;
     }
     return n;

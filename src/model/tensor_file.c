@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/dcp.h"
 #include "model/safetensors.h"
 #include "model/torch_file.h"
 
 static const struct tensor_format *const formats[] = {
-    &tensor_format_safetensors,
+    &tensor_format_safetensors, &tensor_format_distcp,
     &tensor_format_torch, /* last: a bare pickle is told by reading it */
 };
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes small checkpoints with the real libraries: torch, transformers, peft, deepspeed, torch DCP.
+
+usage: make_checkpoints.py FOLDER
+
+Each kind goes to its own folder; a kind whose library is missing or fails is named on stderr and left
+out. CPU only, no network, about a minute.
+"""
+import os
+import pathlib
+import random
+import sys
+
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+os.environ.setdefault("DS_ACCELERATOR", "cpu")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import torch  # noqa: E402
+
+
+def small_model():
+    from transformers import LlamaConfig, LlamaForCausalLM
+    torch.manual_seed(7)
+    return LlamaForCausalLM(LlamaConfig(vocab_size=128, hidden_size=32, intermediate_size=64,
+                                        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                                        max_position_embeddings=64, tie_word_embeddings=False))
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        g = torch.Generator().manual_seed(i)
+        ids = torch.randint(0, 128, (16,), generator=g)
+        return {"input_ids": ids, "labels": ids.clone(), "attention_mask": torch.ones_like(ids)}
+
+
+def train(model, folder, **more):
+    from transformers import Trainer, TrainingArguments
+    args = TrainingArguments(output_dir=str(folder), max_steps=4, save_steps=2, save_strategy="steps",
+                             per_device_train_batch_size=4, logging_steps=1, report_to=[], use_cpu=True,
+                             learning_rate=1e-3, warmup_steps=1, disable_tqdm=True, seed=1, **more)
+    Trainer(model=model, args=args, train_dataset=Rows()).train()
+
+
+def make_torch(folder):
+    folder.mkdir(parents=True)
+    torch.manual_seed(0)
+    a = torch.randn(64, 64)
+    torch.save({"a": a, "tied": a, "t": a.t(), "part": a[3:7, ::2], "empty": torch.empty(0, 5),
+                "scalar": torch.tensor(3.0), "half": a.to(torch.bfloat16), "ids": torch.arange(5),
+                "parameter": torch.nn.Parameter(a[0].clone()), "complex": torch.randn(3, dtype=torch.complex64),
+                "mask": torch.tensor([True]), "u16": torch.zeros(4, dtype=torch.uint16)}, folder / "views.pt")
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4))
+    torch.save(model.state_dict(), folder / "state.pt")
+    torch.save(model.state_dict(), folder / "legacy.pt", _use_new_zipfile_serialization=False)
+
+
+def make_trainer(folder):
+    train(small_model(), folder)
+
+
+def make_peft(folder):
+    from peft import LoraConfig, get_peft_model
+    base = small_model()
+    base.save_pretrained(folder / "base")
+    config = LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+                        modules_to_save=["lm_head"], task_type="CAUSAL_LM")
+    base.name_or_path = "../../base"
+    base.config._name_or_path = "../../base"
+    train(get_peft_model(base, config), folder / "run")
+
+
+def make_dcp(folder):
+    import torch.distributed.checkpoint as dcp
+    model = small_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(input_ids=torch.arange(16)[None], labels=torch.arange(16)[None]).loss.backward()
+    optimizer.step()
+    dcp.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 1},
+             checkpoint_id=str(folder))
+
+
+def rank_environment(rank, world, port):
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1",
+                      MASTER_PORT=str(port), LOCAL_SIZE=str(world))
+
+
+def fsdp_rank(rank, folder, port):
+    rank_environment(rank, 2, port)
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    dist.init_process_group("gloo")
+    model = small_model()
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    model(input_ids=torch.arange(16)[None], labels=torch.arange(16)[None]).loss.backward()
+    optimizer.step()
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    dist.destroy_process_group()
+
+
+def make_fsdp(folder):
+    torch.multiprocessing.spawn(fsdp_rank, (str(folder), random.randint(20000, 50000)), nprocs=2)
+
+
+def deepspeed_rank(rank, folder, port, stage):
+    rank_environment(rank, 2, port)
+    import deepspeed
+    deepspeed.init_distributed(dist_backend="gloo")
+    model = small_model()
+    config = {"train_micro_batch_size_per_gpu": 2, "zero_allow_untested_optimizer": True,
+              "zero_force_ds_cpu_optimizer": False, "bf16": {"enabled": True},
+              "zero_optimization": {"stage": stage, "stage3_param_persistence_threshold": 0}}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    engine, _, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+    for _ in range(3):
+        ids = torch.arange(32).reshape(2, 16)
+        engine.backward(engine(input_ids=ids, labels=ids).loss)
+        engine.step()
+    engine.save_checkpoint(folder, tag="global_step3")
+
+
+def deepspeed_stage(folder, stage):
+    torch.multiprocessing.spawn(deepspeed_rank, (str(folder), random.randint(20000, 50000), stage), nprocs=2)
+
+
+def make_zero1(folder):
+    deepspeed_stage(folder, 1)
+
+
+def make_zero2(folder):
+    deepspeed_stage(folder, 2)
+
+
+def make_zero3(folder):
+    deepspeed_stage(folder, 3)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    top = pathlib.Path(sys.argv[1])
+    top.mkdir(parents=True, exist_ok=True)
+    kinds = {"torch": make_torch, "trainer": make_trainer, "peft": make_peft, "dcp": make_dcp,
+             "fsdp": make_fsdp, "zero1": make_zero1, "zero2": make_zero2, "zero3": make_zero3}
+    made = []
+    for name in sys.argv[2:] or kinds:
+        try:
+            kinds[name](top / name)
+            made.append(name)
+        except Exception as e:  # noqa: BLE001: the other kinds are still wanted
+            print(f"make_checkpoints: {name}: {type(e).__name__}: {str(e)[-600:]}", file=sys.stderr)
+    print("made", " ".join(made))
+
+
+if __name__ == "__main__":
+    main()
