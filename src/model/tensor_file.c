@@ -11,7 +11,7 @@
 #include "model/torch_file.h"
 
 static const struct tensor_format *const formats[] = {
-    &tensor_format_safetensors, &tensor_format_distcp,
+    &tensor_format_safetensors, &tensor_format_distcp, &tensor_format_foreign,
     &tensor_format_torch, /* last: a bare pickle is told by reading it */
 };
 

@@ -78,6 +78,7 @@ const struct tensor *torch_find(const struct torch_file *f, const char *name);
 bool torch_number(const struct torch_file *f, const struct pickle_value *v, double *ret_value);
 
 extern const struct tensor_format tensor_format_torch;
+extern const struct tensor_format tensor_format_foreign; /* tar, gzip, 7z, ...: refused by name */
 
 /* ---- private to torch_*.c ---- */
 
