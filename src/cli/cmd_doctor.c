@@ -82,8 +82,8 @@ static enum status gather(const struct cli *cli, const struct knowledge *k,
     if (from != NULL) {
         TRY(session_facts_file(cli, k, from, &facts, err));
     } else {
-        TRY(session_collect(cli, k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
-                            &facts, err));
+        TRY(session_collect_with(cli, k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
+                                 cli_value(cli, "binary", NULL), &facts, err));
     }
     TRY(session_config(cli, facts, ret_config, err));
     lint_facts(cli->arena, k, ret_config, facts);
@@ -115,6 +115,10 @@ static int run_doctor(struct cli *cli)
     if (cli_value(cli, "from", NULL) != NULL && cli_value(cli, "root", NULL) != NULL) {
         return cli_fail(cli, EXIT_USAGE,
                         "--from and --root exclude each other: facts come from one");
+    }
+    if (cli_value(cli, "from", NULL) != NULL && cli_value(cli, "binary", NULL) != NULL) {
+        return cli_fail(cli, EXIT_USAGE,
+                        "--from and --binary exclude each other: the file is on that machine");
     }
     if (cli->operands.count != 0 && !cli_flag(cli, "facts")) {
         return cli_fail(cli, EXIT_USAGE, "'%s': fact names are taken only with --facts",
@@ -157,6 +161,7 @@ static const struct example examples[] = {
     {"assay doctor", "is this machine fit to train?"},
     {"assay doctor --python ~/venv --config llama.yaml",
      "this environment, with this configuration"},
+    {"assay doctor --binary ./train_ext.so", "has my extension code for these GPUs?"},
     {"assay doctor --graph dot > path.dot", "the decisions that led to the answer"},
     {"assay doctor --facts 'gpu*' 'lib.rocblas.*'", "what was read, with state and source"},
     {"assay doctor --facts --json > facts.json",
@@ -170,6 +175,8 @@ static const struct option_spec options[] = {
     {"config", 'c', OPTION_REPEAT, "FILE", "Check this training configuration too"},
     {"graph", 'g', OPTION_VALUE, "mermaid|dot", "Draw the decision path instead of judging"},
     {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
+    {"binary", 'b', OPTION_VALUE, "FILE",
+     "Judge also this program or library: has it code for the GPUs?"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     {"from", 0, OPTION_VALUE, "FILE", "Judge the facts in FILE instead of reading a machine"},
     REPORT_OPTIONS,

@@ -199,8 +199,9 @@ static const char *const *switch_names(const struct cli *cli, const struct knowl
     return names;
 }
 
-enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
-                            const char *python, struct facts **ret_facts, struct err *err)
+enum status session_collect_with(const struct cli *cli, const struct knowledge *k, const char *root,
+                                 const char *python, const char *binary, struct facts **ret_facts,
+                                 struct err *err)
 {
     struct fs *fs = arena_alloc(cli->arena, sizeof *fs);
     TRY(fs_open_root(cli->arena, root, fs, err));
@@ -211,6 +212,7 @@ enum status session_collect(const struct cli *cli, const struct knowledge *k, co
         .facts = facts,
         .scratch = scratch,
         .python = python,
+        .binary = binary,
         .env = fs_is_live(fs) ? (const char *const *)environ : NULL,
         .user_home = fs_is_live(fs) ? getenv("HOME") : NULL,
         .switch_names = switch_names(cli, k),
@@ -219,4 +221,10 @@ enum status session_collect(const struct cli *cli, const struct knowledge *k, co
     arena_free(scratch);
     *ret_facts = facts;
     return ST_OK;
+}
+
+enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
+                            const char *python, struct facts **ret_facts, struct err *err)
+{
+    return session_collect_with(cli, k, root, python, NULL, ret_facts, err);
 }

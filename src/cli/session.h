@@ -18,6 +18,11 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
 enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
                             const char *python, struct facts **ret_facts, struct err *err) MUST_USE;
 
+/* The same with those of the user's program or library `binary`, which may be NULL. */
+enum status session_collect_with(const struct cli *cli, const struct knowledge *k, const char *root,
+                                 const char *python, const char *binary, struct facts **ret_facts,
+                                 struct err *err) MUST_USE;
+
 /* Unit of a fact, for facts_write_json(); `knowledge` is a struct knowledge. */
 const char *session_unit_of_key(void *knowledge, const char *key);
 

@@ -29,6 +29,7 @@ static const struct {
     {"rocm", collect_rocm}, /* the one whose runtime the loader picked */
     {"switches", collect_switches},
     {"triton", collect_triton},
+    {"binary", collect_binary},
 };
 
 /* The environment of the job from proc/self/environ, for callers who gave none; NULL when it cannot

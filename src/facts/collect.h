@@ -12,10 +12,11 @@
 #include "facts/facts.h"
 
 struct collect {
-    const struct fs *fs;    /* the machine, live or frozen */
-    struct facts *facts;    /* where facts go; its arena outlives the collection */
-    struct arena *scratch;  /* rewound between collectors */
-    const char *python;     /* --python: an interpreter or environment folder, or NULL */
+    const struct fs *fs;   /* the machine, live or frozen */
+    struct facts *facts;   /* where facts go; its arena outlives the collection */
+    struct arena *scratch; /* rewound between collectors */
+    const char *python;    /* --python: an interpreter or environment folder, or NULL */
+    const char *binary;    /* --binary: a program or library of the user inside the root, or NULL */
     const char *const *env; /* environment of the job: "NAME=value", NULL-terminated; of this
                                  process when live, of proc/self/environ when frozen */
     const char *user_home;  /* home folder inside the root, or NULL */
@@ -45,5 +46,6 @@ void collect_python(struct collect *c);
 void collect_libraries(struct collect *c);
 void collect_switches(struct collect *c);
 void collect_triton(struct collect *c);
+void collect_binary(struct collect *c);
 
 #endif

@@ -331,6 +331,7 @@ void collect_python(struct collect *c)
     set_environment(c, &env);
     set_packages(c, &env);
     const char *torch_lib = python_torch_facts(c, c->scratch, &env);
+    python_triton_facts(c, c->scratch, &env);
     if (torch_lib != NULL) {
         python_torch_abi(c, torch_lib);
     } else {

@@ -23,4 +23,7 @@ const char *python_torch_default_blas(const char *gfx, const char *hip);
 const char *python_torch_facts(const struct collect *c, struct arena *a,
                                const struct python_env *env);
 
+/* Sets torch.requires_triton and its neighbours. */
+void python_triton_facts(const struct collect *c, struct arena *a, const struct python_env *env);
+
 #endif

@@ -2,7 +2,7 @@
 /*
  * For each known variable: is it set, and which of the libraries that would be loaded contain its
  * name. A name that is built at run time would be missed, so an empty list means "not found" and
- * never "not read".
+ * never "not read". Where a library is a stub, a name that no other has is unreadable.
  */
 #include <ctype.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ enum {
     MAX_LIBRARIES = 256,
     MAX_FILES = 600,
     MAX_SOURCE = 2 << 20,
+    STUB_SIZE = 8 << 10, /* linkers make no library as small */
     MAX_DEPTH = 6
 };
 
@@ -33,7 +34,8 @@ struct search {
     struct known *switches;
     size_t count;
     struct map *by_name;
-    size_t files; /* Python sources read of one package */
+    size_t files;       /* Python sources read of one package */
+    const char *silent; /* a library whose names cannot be told: a stub, or not readable */
 };
 
 static const char *base_of(const char *path)
@@ -69,17 +71,23 @@ static void search_library(struct search *s, const char *path)
     struct fs_map map;
     struct elf elf;
     if (fs_map(s->c->fs, s->arena, path, &map, NULL) != ST_OK) {
+        s->silent = path;
         return;
     }
+    bool any = false;
     struct str bytes = {.p = (const char *)map.p, .n = map.n};
     if (elf_open(s->arena, bytes, path, &elf, NULL) == ST_OK) {
         bool *found = arena_array(s->arena, s->count + 1, sizeof *found);
         elf_find_literals(&elf, s->c->switch_names, s->count, found);
         for (size_t i = 0; i < s->count; i++) {
+            any |= found[i];
             if (found[i]) {
                 add_reader(s, &s->switches[i], reader_name(s->arena, path));
             }
         }
+    }
+    if (!any && bytes.n < STUB_SIZE) {
+        s->silent = path;
     }
     fs_unmap(&map);
 }
@@ -224,8 +232,14 @@ void collect_switches(struct collect *c)
         const struct known *k = &s.switches[i];
         facts_bool(c->facts, arena_fmt(s.arena, "switch.%s.set", k->name),
                    collect_env(c, k->name) != NULL, "environment of the job");
-        facts_strings(c->facts, arena_fmt(s.arena, "switch.%s.read_by", k->name), k->readers.items,
-                      k->readers.count, "names in the libraries that would be loaded");
+        const char *key = arena_fmt(s.arena, "switch.%s.read_by", k->name);
+        if (k->readers.count == 0 && s.silent != NULL) {
+            facts_set_state(c->facts, key, FACT_UNREADABLE, s.silent,
+                            "the library is a stub or cannot be read: it may know the name");
+            continue;
+        }
+        facts_strings(c->facts, key, k->readers.items, k->readers.count,
+                      "names in the libraries that would be loaded");
     }
     arena_free(s.arena);
 }

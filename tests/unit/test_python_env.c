@@ -225,6 +225,47 @@ static void make_stack(void)
     temp_copy(SITE "/flash_attn_2_cuda.cpython-311-x86_64-linux-gnu.so", SAMPLE_EXTENSION);
 }
 
+#define OTHER_SITE "/w/lib/python3.11/site-packages"
+
+static void write_torch_metadata(const char *site, const char *requirement)
+{
+    temp_write(arena_fmt(arena, "%s/torch-2.9.0+rocm6.4.dist-info/METADATA", site),
+               arena_fmt(arena, "Name: torch\nVersion: 2.9.0+rocm6.4\nRequires-Dist: numpy\n%s\n",
+                         requirement));
+}
+
+static void another_triton_than_the_pinned_one_is_seen(void **state)
+{
+    (void)state;
+    make_venv("/v");
+    make_torch(SITE, "2.9.0+rocm6.4", "6.4.43482-0f2d60242");
+    write_torch_metadata(
+        SITE, "Requires-Dist: pytorch-triton-rocm==3.5.0 ; platform_system == \"Linux\"");
+    temp_write(SITE "/pytorch_triton_rocm-3.4.0.dist-info/METADATA",
+               "Name: pytorch-triton-rocm\nVersion: 3.4.0\n");
+    temp_write(SITE "/triton-3.5.0.dist-info/METADATA", "Name: triton\nVersion: 3.5.0\n");
+    struct collect c = collector("/v");
+    collect_python(&c);
+    assert_string_equal(facts_get_string(c.facts, "torch.requires_triton", ""), "3.5.0");
+    assert_string_equal(facts_get_string(c.facts, "torch.triton_version", ""), "3.4.0");
+    assert_false(facts_get_bool(c.facts, "torch.triton_fits", true));
+    assert_int_equal(list_count(c.facts, "torch.triton_twice"), 1);
+}
+
+static void local_part_of_the_installed_triton_fits_a_plain_pin(void **state)
+{
+    (void)state;
+    make_venv("/w");
+    make_torch(OTHER_SITE, "2.9.0+rocm6.4", "6.4.43482-0f2d60242");
+    write_torch_metadata(OTHER_SITE, "Requires-Dist: triton==3.5.0");
+    temp_write(OTHER_SITE "/triton-3.5.0+git0ec280c.dist-info/METADATA",
+               "Name: triton\nVersion: 3.5.0+git0ec280c\n");
+    struct collect c = collector("/w");
+    collect_python(&c);
+    assert_true(facts_get_bool(c.facts, "torch.triton_fits", false));
+    assert_int_equal(list_count(c.facts, "torch.triton_twice"), 0);
+}
+
 static void an_extension_of_the_other_abi_lacks_symbols(void **state)
 {
     (void)state;
@@ -334,6 +375,8 @@ int main(void)
         cmocka_unit_test(pth_files_add_folders_and_import_lines_are_left_alone),
         cmocka_unit_test(broken_and_shadowed_packages_are_told),
         cmocka_unit_test(wheel_tags_are_compared_with_python),
+        cmocka_unit_test(another_triton_than_the_pinned_one_is_seen),
+        cmocka_unit_test(local_part_of_the_installed_triton_fits_a_plain_pin),
         cmocka_unit_test(an_extension_of_the_other_abi_lacks_symbols),
         cmocka_unit_test(the_loader_decides_which_rocm_is_used_not_rocm_path),
         cmocka_unit_test(a_switch_counts_only_where_its_name_stands),
