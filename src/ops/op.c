@@ -126,6 +126,11 @@ void op_bound_sum(const struct op_problem *p, struct op_array *r, size_t i, doub
     r->bound[i] = op_sum_error(p, terms, mid, sum);
 }
 
+double op_stored_loss(const struct op_problem *p)
+{
+    return p->u_mid * ldexp(1.0, dtype_info(p->c.dtype)->min_exponent);
+}
+
 double *op_scratch(struct op_problem *p, size_t count)
 {
     return arena_array(p->arena, count, sizeof(double));

@@ -170,8 +170,8 @@ bool op_flag(const struct op_case *c, const char *name);
  * 2^31 elements in all tensors together. */
 enum status op_case_check(const struct op_case *c, struct err *err) MUST_USE;
 
-/* One line that op_case_parse reads back: "gemm bfloat16 values=random seed=7 m=17 n=16 k=64".
- * Parameters at their fallback are left out unless they are sizes. */
+/* One line that op_case_parse reads back: "gemm bfloat16 values=huge seed=7 m=17 n=16 k=64".
+ * Random values, seed 0 and parameters at their fallback are left out, except sizes. */
 const char *op_case_text(struct arena *a, const struct op_case *c);
 enum status op_case_parse(struct str text, struct op_case *ret_case, struct err *err) MUST_USE;
 

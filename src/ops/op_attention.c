@@ -254,11 +254,12 @@ static void bound_row(struct op_problem *p, const struct attention *a,
     const double *k = op_in(p, IN_K) + r->at_k;
     const double *dy = op_dout(p, 0) ? op_dout(p, 0) + r->at_y : NULL;
     double keys = (double)a->keys, relative = row_relative(p, a, r), delta = 0;
+    double lost = op_stored_loss(p);
     double unit = relative + (keys + 4) * p->u_acc + 2 * p->u_in + p->u_mid;
     for (size_t j = 0; j < a->keys; j++) {
         dp[j] = 0;
         for (size_t i = 0; r->p[j] != 0 && i < a->dim_v; i++) {
-            p->output[0].bound[r->at_y + i] += unit * r->p[j] * fabs(v[j * a->dim_v + i]);
+            p->output[0].bound[r->at_y + i] += (unit * r->p[j] + lost) * fabs(v[j * a->dim_v + i]);
             dp[j] += dy ? fabs(dy[i] * v[j * a->dim_v + i]) : 0;
         }
         delta += r->p[j] * dp[j];
@@ -274,7 +275,8 @@ static void bound_row(struct op_problem *p, const struct attention *a,
             p->grad[IN_K].bound[r->at_k + j * a->dim + i] += ds * fabs(q[i]);
         }
         for (size_t i = 0; r->p[j] != 0 && i < a->dim_v; i++) {
-            p->grad[IN_V].bound[r->at_v + j * a->dim_v + i] += back * r->p[j] * fabs(dy[i]);
+            p->grad[IN_V].bound[r->at_v + j * a->dim_v + i] += (back * r->p[j] + lost) *
+                                                               fabs(dy[i]);
         }
     }
 }

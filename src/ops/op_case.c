@@ -208,7 +208,12 @@ const char *op_case_text(struct arena *a, const struct op_case *c)
     if (c->math == OP_MATH_TF32) {
         strbuf_addz(&b, " math=tf32");
     }
-    strbuf_fmt(&b, " values=%s seed=%llu", values_names[c->values], (unsigned long long)c->seed);
+    if (c->values != OP_VALUES_RANDOM) {
+        strbuf_fmt(&b, " values=%s", values_names[c->values]);
+    }
+    if (c->seed) {
+        strbuf_fmt(&b, " seed=%llu", (unsigned long long)c->seed);
+    }
     for (size_t i = 0; i < c->op->param_count; i++) {
         const struct op_param *p = &c->op->params[i];
         if (p->kind == OP_PARAM_SIZE || c->value[i] != p->fallback) {

@@ -4,8 +4,8 @@
  *
  * Bound of each sum over k: (k + 2) u_acc sum|a||b| (op_inside.h), times |alpha|; beta c and the bias
  * are two more terms of the same sum. A bias or activation that is not fused rounds the sum to the
- * format of the case first: one intermediate rounding of the sum itself, u_mid |y|, and an activation
- * f passes an error e of its argument on as at most 1.13 e (largest slope of gelu; relu: 1).
+ * format of the case first, and the sum once more before an activation: u_mid of their magnitudes; an
+ * activation f passes an error e of its argument on as at most 1.13 e (largest slope of gelu; relu: 1).
  */
 #include <math.h>
 
@@ -218,6 +218,15 @@ static void gemm_magnitudes(const struct op_problem *p, const struct gemm_sizes 
     }
 }
 
+/* Magnitude of what is added to the product of element `i`: an implementation that adds it apart has
+ * rounded the product, which is at most this and the sum's own magnitude. */
+static double beside(const struct op_problem *p, const struct gemm_sizes *s, size_t batch, size_t i)
+{
+    const double *c = op_in(p, GEMM_C), *bias = op_in(p, GEMM_BIAS);
+    double sum = c ? fabs(s->beta * c[batch * s->m * s->n + i]) : 0;
+    return sum + (bias ? fabs(bias[i % s->n]) : 0);
+}
+
 /* Adds the errors of one batch entry's gradients. `dz` holds magnitudes, `e` errors of them. */
 static void gemm_gradient_bounds(struct op_problem *p, const struct gemm_sizes *s, size_t batch,
                                  const double *dz, const double *e, bool whole)
@@ -286,7 +295,8 @@ static void gemm_bound(struct op_problem *p)
         for (size_t i = 0; i < count; i++) {
             op_bound_sum(p, &y, i, (double)s.k + 2, 0, slope * sum[i], whole && !smooth);
             if (y.bound[i] != OP_BOUND_EXACT) {
-                y.bound[i] += slope * (unfused * p->u_mid + 8 * p->u_acc) * fabs(z[i]);
+                double apart = 2 * fabs(z[i]) + beside(p, &s, batch, i);
+                y.bound[i] += slope * (unfused * p->u_mid + 8 * p->u_acc) * apart;
             }
         }
         const double *dy = op_dout(p, 0);

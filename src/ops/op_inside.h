@@ -23,6 +23,10 @@ double op_sum_error(const struct op_problem *p, double terms, double mid, double
 void op_bound_sum(const struct op_problem *p, struct op_array *r, size_t i, double terms,
                   double mid, double sum, bool integers);
 
+/* Half the spacing of subnormal numbers in the format of the case: what storing a factor below the
+ * smallest normal number may lose beside its relative error. */
+double op_stored_loss(const struct op_problem *p);
+
 /* Value of r->bound[i] that stands for "exact"; op_problem_solve turns it into 0. */
 #define OP_BOUND_EXACT (-1.0)
 

@@ -101,7 +101,8 @@ static void softmax_bound(struct op_problem *p)
         for (size_t j = 0; op_dout(p, 0) && j < n; j++) {
             double relative = common + fabs(x[j] - r.max) * p->u_acc + p->u_mid + 4 * p->u_acc;
             double size = fabs(op_dout(p, 0)[i * n + j]) + dot;
-            p->grad[0].bound[i * n + j] = y[j] * (relative * size + dot_error);
+            p->grad[0].bound[i * n + j] = y[j] * (relative * size + dot_error) +
+                                          op_stored_loss(p) * size;
         }
     }
 }
