@@ -5,8 +5,10 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/klog.h>
@@ -24,11 +26,13 @@ struct request {
     const struct knowledge *k;
     struct facts *facts; /* NULL when none were given */
     struct text_list kernel_logs;
-    const char *memory_log; /* path of this machine's kernel log in memory, or NULL */
+    bool kernel_here;        /* this machine's kernel log is wanted */
+    const char *memory_log;  /* path of this machine's kernel log in memory, or NULL */
+    const char *window_note; /* what of it was left out, or NULL */
 };
 
-/* This machine's kernel log through a memory file, so that it is read like any other log. */
-static enum status kernel_log_here(const struct cli *cli, const char **ret_path, struct err *err)
+/* The text of this machine's kernel log. */
+static enum status kernel_text(const struct cli *cli, struct str *ret_text, struct err *err)
 {
     enum {
         READ_ALL = 3,
@@ -43,12 +47,66 @@ static enum status kernel_log_here(const struct cli *cli, const char **ret_path,
                        "cannot read this machine's kernel log; run as root, or give "
                        "--kernel-log FILE made by 'sudo dmesg > FILE'");
     }
+    *ret_text = (struct str){.p = text, .n = (size_t)n};
+    return ST_OK;
+}
+
+/* A text as a memory file, so that it is read like any other log. */
+static enum status memory_file(const struct cli *cli, struct str text, const char **ret_path,
+                               struct err *err)
+{
     int fd = memfd_create("kernel log", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, text, (size_t)n) != n || lseek(fd, 0, SEEK_SET) != 0) {
+    if (fd < 0 || write(fd, text.p, text.n) != (ssize_t)text.n || lseek(fd, 0, SEEK_SET) != 0) {
         return err_sys(err, errno, "cannot keep the kernel log in memory");
     }
     *ret_path = arena_fmt(cli->arena, "/proc/self/fd/%d", fd);
     return ST_OK;
+}
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec t = {0};
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static struct machine_clock clock_here(void)
+{
+    time_t now = time(NULL);
+    struct tm tm = {0};
+    localtime_r(&now, &tm);
+    return (struct machine_clock){.boot = seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_MONOTONIC),
+                                  .utc_offset = (double)tm.tm_gmtoff};
+}
+
+/* This machine's kernel log, without what cannot belong to the run of `times`. A log
+ * that may not be read is said and does not matter further. */
+static enum status add_kernel_log_here(const struct cli *cli, struct request *r,
+                                       const struct log_times *times, struct log_reader *reader,
+                                       struct err *err)
+{
+    struct str text;
+    struct err denied = {0};
+    if (!r->kernel_here) {
+        return ST_OK;
+    }
+    if (kernel_text(cli, &text, &denied) != ST_OK) {
+        cli_note(cli, "%s", denied.text);
+        return ST_OK;
+    }
+    struct machine_clock clock = clock_here();
+    struct kernel_window window = kernel_window_of(times, &clock);
+    size_t left_out;
+    text = kernel_window_cut(cli->arena, text, &window, &left_out);
+    if (left_out != 0) {
+        r->window_note = arena_fmt(
+            cli->arena,
+            "%zu lines of this machine's kernel log were left out: they are from before or after the "
+            "run, by the times %s; --kernel-log FILE takes all of a file",
+            left_out, times->first <= times->last ? "in its log" : "its log was written");
+    }
+    TRY(memory_file(cli, text, &r->memory_log, err));
+    return text.n != 0 ? log_reader_add(reader, r->memory_log, true, err) : ST_OK;
 }
 
 /* Facts from --facts FILE, from this machine with --here, and the configuration's on top. */
@@ -72,15 +130,7 @@ static enum status gather(const struct cli *cli, struct request *r, struct err *
     for (size_t i = 0; (path = cli_repeat(cli, "kernel-log", i)) != NULL; i++) {
         *VEC_PUSH(cli->arena, &r->kernel_logs) = path;
     }
-    if (here && r->kernel_logs.count == 0) {
-        struct err denied = {0};
-        if (kernel_log_here(cli, &path, &denied) == ST_OK) {
-            r->memory_log = path;
-            *VEC_PUSH(cli->arena, &r->kernel_logs) = path;
-        } else {
-            cli_note(cli, "%s", denied.text);
-        }
-    }
+    r->kernel_here = here && r->kernel_logs.count == 0;
     return ST_OK;
 }
 
@@ -152,6 +202,9 @@ static int judge(struct cli *cli, const struct request *r, const struct log_fact
     diagnose(cli->arena, r->k, r->facts, log, &d);
     for (size_t i = 0; i < log->notes.count; i++) {
         *VEC_PUSH(cli->arena, &d.notes) = log->notes.items[i];
+    }
+    if (r->window_note != NULL) {
+        *VEC_PUSH(cli->arena, &d.notes) = r->window_note;
     }
     name_sources(r, &d.causes);
     name_sources(r, &d.secondary);
@@ -243,7 +296,23 @@ static bool on_idle(void *ctx)
     return stop_requested == 0;
 }
 
-static int follow(struct cli *cli, const struct request *r, const struct log_options *options)
+/* When the log's lines are from, read by a reader of its own: the follower begins with nothing. */
+static enum status times_of(const struct cli *cli, const struct request *r,
+                            const struct log_options *options, struct log_times *ret_times,
+                            struct err *err)
+{
+    struct log_reader *reader;
+    TRY(log_reader_new(cli->arena, r->k, options, &reader, err));
+    enum status got = log_reader_add(reader, cli->operands.items[0], false, err);
+    *ret_times = log_reader_times(reader);
+    ret_times->last = ret_times->first <= ret_times->last ? seconds_of(CLOCK_REALTIME) + 86400
+                                                          : NAN;
+    ret_times->written = NAN; /* it still grows */
+    log_reader_free(reader);
+    return got;
+}
+
+static int follow(struct cli *cli, struct request *r, const struct log_options *options)
 {
     struct err err = {0};
     struct following f = {.cli = cli, .request = r, .status = EXIT_FINE};
@@ -257,6 +326,14 @@ static int follow(struct cli *cli, const struct request *r, const struct log_opt
     for (size_t i = 0; got == ST_OK && i < r->kernel_logs.count; i++) {
         got = log_reader_add(f.reader, r->kernel_logs.items[i], true, &err);
     }
+    bool stream = strcmp(cli->operands.items[0], "-") == 0;
+    struct log_times times = {.first = NAN, .last = NAN, .written = NAN};
+    if (got == ST_OK && r->kernel_here && !stream) {
+        got = times_of(cli, r, options, &times, &err);
+    }
+    if (got == ST_OK) {
+        got = add_kernel_log_here(cli, r, &times, f.reader, &err);
+    }
     cli_note(cli, "following %s; end with Ctrl-C", cli->operands.items[0]);
     const struct log_follower follower = {.ctx = &f, .fresh = on_fresh, .idle = on_idle};
     if (got == ST_OK) {
@@ -269,6 +346,31 @@ static int follow(struct cli *cli, const struct request *r, const struct log_opt
     int status = f.last_class != NULL ? f.status : judge(cli, r, log_reader_facts(f.reader));
     log_reader_free(f.reader);
     return status;
+}
+
+/* The training logs first: they say which part of this machine's kernel log is of their time. */
+static enum status read_all(const struct cli *cli, struct request *r,
+                            const struct log_options *options, const struct log_facts **ret_log,
+                            struct err *err)
+{
+    struct log_reader *reader;
+    TRY(log_reader_new(cli->arena, r->k, options, &reader, err));
+    enum status got = ST_OK;
+    for (size_t i = 0; got == ST_OK && i < cli->operands.count; i++) {
+        got = log_reader_add(reader, cli->operands.items[i], false, err);
+    }
+    for (size_t i = 0; got == ST_OK && i < r->kernel_logs.count; i++) {
+        got = log_reader_add(reader, r->kernel_logs.items[i], true, err);
+    }
+    struct log_times times = log_reader_times(reader);
+    if (got == ST_OK) {
+        got = add_kernel_log_here(cli, r, &times, reader, err);
+    }
+    if (got == ST_OK) {
+        *ret_log = log_reader_facts(reader);
+    }
+    log_reader_free(reader);
+    return got;
 }
 
 static int run_diagnose(struct cli *cli)
@@ -290,8 +392,7 @@ static int run_diagnose(struct cli *cli)
         return follow(cli, &r, &options);
     }
     const struct log_facts *log;
-    if (log_facts_read(cli->arena, r.k, &cli->operands, &r.kernel_logs, &options, &log, &err) !=
-        ST_OK) {
+    if (read_all(cli, &r, &options, &log, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     if (stop_requested != 0) {
@@ -307,7 +408,8 @@ static const char *const description[] = {
     "do, and where it was discussed; errors that only follow from it are listed apart.",
     "The kernel log (--kernel-log), facts of the machine (--facts, made there by 'assay doctor --facts "
     "--json') and the training configuration (--config) make the answer surer. Without them it says "
-    "what would settle an open question. --here reads facts and kernel log of this machine.",
+    "what would settle an open question. --here reads facts of this machine and, of its kernel log, "
+    "what is from the time of the run.",
     NULL,
 };
 

@@ -3,6 +3,7 @@
  * From frames to events: each interesting line goes to the event store and to the readers. Start at
  * handle_piece().
  */
+#include <math.h>
 #include <string.h>
 
 #include "diagnosis/log_reader.h"
@@ -26,7 +27,11 @@ static void sniff(struct log_reader *r, const struct frame *frame)
     while (lines < SNIFF_LINES && str_cut_line(&text, &line)) {
         if (line.n != 0) {
             lines++;
-            kernel += prefix_parse(line, r->year).kernel;
+            struct prefix p = prefix_parse(line, r->year);
+            kernel += p.kernel;
+            if (p.clock == CLOCK_WALL && isnan(r->first_time)) {
+                r->first_time = p.time;
+            }
         }
     }
     if (kernel * 2 > lines) {

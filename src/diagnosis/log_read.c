@@ -42,6 +42,7 @@ enum status log_reader_new(struct arena *a, const struct knowledge *k,
     struct log_reader *r = arena_alloc(a, sizeof *r);
     r->arena = a;
     r->k = k;
+    r->times = (struct log_times){.first = NAN, .last = NAN, .written = NAN};
     if (options != NULL) {
         r->options = *options;
     }
@@ -69,6 +70,7 @@ static void begin_file(struct log_reader *r, const char *source, int rank, int y
     r->sniffed = kernel;
     r->logs = kernel ? LOG_KERNEL : LOG_TRAIN;
     r->moment = NAN;
+    r->first_time = NAN;
     r->last_n = 0;
     r->bars = 0;
     memset(r->long_piece, 0, (r->k->patterns_count + MARK_COUNT) * sizeof *r->long_piece);
@@ -77,8 +79,38 @@ static void begin_file(struct log_reader *r, const char *source, int rank, int y
     run_reader_rank(r->run, rank);
 }
 
+static void add_time(struct log_times *times, double t)
+{
+    times->first = !(t >= times->first) ? t : times->first;
+    times->last = !(t <= times->last) ? t : times->last;
+}
+
+/* Times of a training log: of its first lines (sniff()), the last one, and those read between. */
+static void end_times(struct log_reader *r)
+{
+    struct prefix p = prefix_parse((struct str){.p = r->last, .n = r->last_n}, r->year);
+    if (r->kernel) {
+        return;
+    }
+    if (p.clock == CLOCK_WALL) {
+        add_time(&r->times, p.time);
+    }
+    if (!isnan(r->moment)) {
+        add_time(&r->times, r->moment);
+    }
+    if (!isnan(r->first_time)) {
+        add_time(&r->times, r->first_time);
+    }
+}
+
+struct log_times log_reader_times(const struct log_reader *r)
+{
+    return r->times;
+}
+
 static void end_file(struct log_reader *r)
 {
+    end_times(r);
     uint64_t at = 0;
     uint64_t progress = run_reader_progress_count(r->run);
     bool completed = run_reader_completed(r->run, &at);
@@ -151,6 +183,10 @@ static enum status read_file(struct log_reader *r, const struct input_file *file
             *VEC_PUSH(r->arena, &r->notes) = arena_strdup(r->arena, input_note(in));
         }
         end_file(r);
+        double written = (double)input_mtime(in);
+        if (!kernel && written > 0 && !(written <= r->times.written)) {
+            r->times.written = written;
+        }
         tell_progress(r, in);
     }
     input_close(in);

@@ -11,6 +11,7 @@
 #include "base/finding.h"
 
 #include "diagnosis/events.h"
+#include "diagnosis/kernel_window.h"
 
 struct log_options {
     /* Told now and then: bytes taken and bytes in all of the files on disk (0 when unknown). */
@@ -47,6 +48,9 @@ enum status log_reader_add(struct log_reader *r, const char *path, bool kernel,
 /* Bytes from the caller as one file, in pieces of `chunk` bytes: for tests and fuzzing. */
 enum status log_reader_add_bytes(struct log_reader *r, const char *name, struct str bytes,
                                  size_t chunk, bool kernel, struct err *err) MUST_USE;
+
+/* What the training logs read so far say of the run's time. */
+struct log_times log_reader_times(const struct log_reader *r);
 
 /* The facts so far; r may be used further, each call makes a new result. */
 const struct log_facts *log_reader_facts(struct log_reader *r);

@@ -36,6 +36,7 @@ struct log_reader {
     uint64_t sampled; /* bytes looked at by count_binary() */
     uint64_t sampled_binary;
     int file_count;
+    struct log_times times; /* of the training logs */
 
     /* of the file being read */
     const char *source;
@@ -45,6 +46,7 @@ struct log_reader {
     bool sniffed;
     unsigned logs; /* enum log_kind bits that apply */
     double moment;
+    double first_time;         /* of its first lines; NaN without */
     uint64_t bars;             /* lines of progress bars and nothing else */
     struct piece waiting_bar;  /* one that was passed over; text.p is NULL without */
     char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
