@@ -232,7 +232,7 @@ static void gemm_gradient_bounds(struct op_problem *p, const struct gemm_sizes *
                                  const double *dz, const double *e, bool whole)
 {
     size_t count = s->m * s->n;
-    double mid = s->activation ? 1 : 0, beta = s->alpha != 0 ? fabs(s->beta / s->alpha) : 0;
+    double mid = s->activation ? 1 : 0, alpha = fabs(s->alpha), beta = fabs(s->beta);
     const double *a = op_in(p, GEMM_A) + batch * s->m * s->k;
     const double *b = op_in(p, GEMM_B) + batch * s->k * s->n;
     struct op_array da = p->grad[GEMM_A], db = p->grad[GEMM_B], dc = p->grad[GEMM_C];
@@ -242,8 +242,8 @@ static void gemm_gradient_bounds(struct op_problem *p, const struct gemm_sizes *
     multiply_magnitudes(&(struct product){dz, b, s->m, s->k, s->n, s->n, 1, 1, s->n}, sum);
     multiply_magnitudes(&(struct product){e, b, s->m, s->k, s->n, s->n, 1, 1, s->n}, extra);
     for (size_t i = 0; i < s->m * s->k; i++) {
-        op_bound_sum(p, &da, i, (double)s->n + 1, mid, sum[i], whole);
-        da.bound[i] += da.bound[i] == OP_BOUND_EXACT ? 0 : extra[i];
+        op_bound_sum(p, &da, i, (double)s->n + 1, mid, alpha * sum[i], whole);
+        da.bound[i] += da.bound[i] == OP_BOUND_EXACT ? 0 : alpha * extra[i];
     }
     for (size_t i = 0; i < sizes; i++) {
         sum[i] = extra[i] = 0;
@@ -252,15 +252,15 @@ static void gemm_gradient_bounds(struct op_problem *p, const struct gemm_sizes *
     multiply_magnitudes(&(struct product){a, dz, s->k, s->n, s->m, 1, s->k, s->n, 1}, sum);
     multiply_magnitudes(&(struct product){a, e, s->k, s->n, s->m, 1, s->k, s->n, 1}, extra);
     for (size_t i = 0; i < s->k * s->n; i++) {
-        op_bound_sum(p, &db, i, (double)s->m + 1, mid, sum[i], whole);
-        db.bound[i] += db.bound[i] == OP_BOUND_EXACT ? 0 : extra[i];
+        op_bound_sum(p, &db, i, (double)s->m + 1, mid, alpha * sum[i], whole);
+        db.bound[i] += db.bound[i] == OP_BOUND_EXACT ? 0 : alpha * extra[i];
     }
     for (size_t i = 0; dc.value && i < count; i++) {
         dc.bound[batch * count + i] = beta * (op_sum_error(p, 1, mid, dz[i]) + e[i]);
     }
 }
 
-/* The bias sums over batches and rows. */
+/* The bias sums over batches and rows; bound holds what the errors of dz add up to. */
 static void gemm_bias_bound(struct op_problem *p, const struct gemm_sizes *s, double slope)
 {
     struct op_array *r = &p->grad[GEMM_BIAS];
@@ -271,8 +271,10 @@ static void gemm_bias_bound(struct op_problem *p, const struct gemm_sizes *s, do
         sum[i % s->n] += fabs(dy[i]);
     }
     for (size_t j = 0; j < s->n; j++) {
-        op_bound_sum(p, r, j, (double)rows, s->activation ? 3 : 0, slope * sum[j],
-                     s->activation <= ACTIVATION_RELU);
+        double errors = r->bound[j];
+        op_bound_sum(p, r, j, (double)rows, s->activation ? 1 : 0, slope * sum[j],
+                     s->activation <= ACTIVATION_RELU && errors == 0);
+        r->bound[j] += r->bound[j] == OP_BOUND_EXACT ? 0 : errors;
     }
 }
 
@@ -287,6 +289,7 @@ static void gemm_bound(struct op_problem *p)
     double unfused = op_in(p, GEMM_C) || op_in(p, GEMM_BIAS) || s.activation ? 1 : 0;
     double *sum = op_scratch(p, count), *z = op_scratch(p, count);
     double *dz = op_scratch(p, count), *e = op_scratch(p, count);
+    struct op_array bias = p->grad[GEMM_BIAS];
     for (size_t batch = 0; batch < s.batch; batch++) {
         struct op_array y = p->output[0];
         y.bound += batch * count;
@@ -309,10 +312,13 @@ static void gemm_bound(struct op_problem *p)
             double error_z = exact ? 0 : op_sum_error(p, (double)s.k + 2, unfused, sum[i]);
             double d = fabs(dy[batch * count + i]);
             bool edge = s.activation == ACTIVATION_RELU && fabs(z[i]) < error_z;
-            dz[i] = fabs(s.alpha) * d * slope;
-            e[i] = edge ? fabs(s.alpha) * d : 0;
+            dz[i] = d * slope;
+            e[i] = edge ? d : 0;
             if (smooth) {
                 e[i] = dz[i] * (fmin(error_z, 1.0) + 2 * p->u_mid + 16 * p->u_acc);
+            }
+            if (bias.bound) {
+                bias.bound[i % s.n] += e[i];
             }
         }
         gemm_gradient_bounds(p, &s, batch, dz, e, whole && !smooth);
