@@ -17,7 +17,7 @@ const struct option_spec common_options[] = {
 };
 
 const struct command *const commands[] = {
-    &command_qualify, &command_doctor, &command_diagnose,   &command_run,
+    &command_qualify, &command_doctor, &command_diagnose,   &command_probe, &command_run,
     &command_report,  &command_man,    &command_completion, NULL,
 };
 
