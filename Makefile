@@ -30,6 +30,7 @@ test-full: all ## the tests on real wheels and packages: several hundred MB of d
 score: all ## diagnose the corpus: top-1, top-3, false alarms, confusion, seconds
 	@tools/score.py --assay $(BUILD)/assay --yardstick corpus
 	@tools/score.py --assay $(BUILD)/assay corpus/second
+	@tools/score.py --assay $(BUILD)/assay corpus/third
 	@tools/score.py --assay $(BUILD)/assay --mutate corpus
 
 bench: all ## speed beside the peers; prints a table
