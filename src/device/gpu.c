@@ -205,7 +205,8 @@ static void find_granule(struct gpu_device *gpu)
     const struct gpu_allocation what = {.type = 1, .location = {.type = 1, .id = gpu->ordinal}};
     size_t granule = 0;
     gpu->granule = usual;
-    if (gpu->missing[GPU_FEATURE_VMM] == NULL && gpu->api.granularity(&granule, &what, 0) == 0 &&
+    if (gpu->missing[GPU_FEATURE_VMM] == NULL &&
+        gpu->api.granularity(&granule, &what, gpu->traits->granularity_option) == 0 &&
         granule > 0 && granule <= (size_t)1 << 30 && (granule & (granule - 1)) == 0) {
         gpu->granule = granule;
     }

@@ -21,6 +21,14 @@ enum gpu_feature {
     GPU_FEATURE_COUNT
 };
 
+/* hipDeviceAttribute_t; checked against the header where it is installed. */
+enum {
+    HIP_ATTRIBUTE_CLOCK_KHZ = 5,
+    HIP_ATTRIBUTE_MEMORY_BUS_BITS = 59,
+    HIP_ATTRIBUTE_MEMORY_CLOCK_KHZ = 60,
+    HIP_ATTRIBUTE_COMPUTE_UNITS = 63
+};
+
 /* struct CUmemLocation, hipMemLocation. */
 struct gpu_location {
     int32_t type; /* 1: device */
@@ -123,9 +131,10 @@ struct gpu_traits {
         int compute_units, clock_khz, memory_clock_khz, memory_bus_bits;
     } attributes;
 
-    unsigned settle_ms;    /* sleep after a fresh mapping, before it is believed */
-    unsigned range_maps;   /* mappings of the system that one guarded range costs */
-    unsigned verify_tries; /* write-verify after a mapping; 0: not needed */
+    int granularity_option; /* 0: the advertised minimum; 1: the recommended size */
+    unsigned settle_ms;     /* sleep after a fresh mapping, before it is believed */
+    unsigned range_maps;    /* mappings of the system that one guarded range costs */
+    unsigned verify_tries;  /* write-verify after a mapping; 0: not needed */
     void (*version_text)(int version, char *to, size_t size);
     void (*arch)(struct gpu_device *gpu, char *to, size_t size);
     /* A kernel's image for module_load, on the device's arena. */

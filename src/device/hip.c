@@ -235,7 +235,8 @@ static enum status image(struct gpu_device *gpu, const struct kernel_text *text,
     return st;
 }
 
-/* 5 ms: on some cards stores are lost for about 2 ms after a mapping is made. */
+/* The recommended granule, because the minimum that HIP advertises (4 KiB) is smaller than what some
+ * cards map. 5 ms: on some cards stores are lost for about 2 ms after a mapping is made. */
 static const struct gpu_traits traits = {
     .backend = &device_backend_hip,
     .label = "HIP",
@@ -244,10 +245,11 @@ static const struct gpu_traits traits = {
     .symbol_count = ARRAY_LEN(symbols),
     .feature_names = feature_names,
     .errors = errors,
-    .attributes = {.compute_units = 63,
-                   .clock_khz = 5,
-                   .memory_clock_khz = 60,
-                   .memory_bus_bits = 59},
+    .attributes = {.compute_units = HIP_ATTRIBUTE_COMPUTE_UNITS,
+                   .clock_khz = HIP_ATTRIBUTE_CLOCK_KHZ,
+                   .memory_clock_khz = HIP_ATTRIBUTE_MEMORY_CLOCK_KHZ,
+                   .memory_bus_bits = HIP_ATTRIBUTE_MEMORY_BUS_BITS},
+    .granularity_option = 1,
     .settle_ms = 5,
     .range_maps = 3,
     .verify_tries = 8,

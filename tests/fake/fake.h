@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Look-alikes of AMD's libraries on CPU memory, for tests: what the program would meet on such a
+ * machine, with faults planted through the environment.
+ *
+ *   ASSAY_FAKE_HIP   a list of: abort (default way of a page fault: ROCr's line, then SIGABRT),
+ *                    error700 (sticky error instead), silent (the fault is never reported),
+ *                    hang (the device waits for ever after a fault), lost-stores (stores of the first
+ *                    2 ms after a mapping are lost), lost-stores-always, no-device, old-version,
+ *                    set-access-fails, no-memory
+ *   ASSAY_FAKE_BLAS  a list of: tile64 (a 64-wide tile over B, whatever its width), ktail (K rounded
+ *                    up to 32 in A), splitk-nan (D not zeroed before it is added to), row19 (columns
+ *                    from 2^19 on wrong), hang, crash, heuristic-crash, illegal, old-version
+ *
+ * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
+ * as "...-all".
+ */
+#ifndef ASSAY_TESTS_FAKE_H
+#define ASSAY_TESTS_FAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+#define FAKE_EXPORT __attribute__((visibility("default")))
+
+/* Whether a comma-separated environment variable names the word. */
+bool fake_asked(const char *variable, const char *word);
+
+/* In libamdhip64: runs work(context) as a kernel would run: a wild access in it is a page fault of
+ * the GPU. Returns the HIP error, 0 for none. */
+FAKE_EXPORT int fake_hip_kernel(void (*work)(void *context), void *context);
+
+enum {
+    FAKE_SOLUTIONS = 5,
+    FAKE_FIRST_SOLUTION = 100,
+    FAKE_GUILTY_SOLUTION = 103
+};
+
+/* Column-major, as src/device/gemm.h describes it. */
+struct fake_gemm {
+    int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
+    bool transpose_a, transpose_b;
+    enum dtype type_ab, type_c;
+    double alpha, beta;
+    const void *a, *b, *bias; /* bias may be NULL */
+    void *c;
+    bool relu, gelu;
+    int solution;
+};
+
+/* Runs it as a kernel, with what ASSAY_FAKE_BLAS plants. */
+int fake_gemm_run(struct fake_gemm *gemm);
+
+#endif
