@@ -11,6 +11,7 @@ static const struct device_backend *const backends[DEVICE_KIND_COUNT] = {
     [DEVICE_CPU] = &device_backend_cpu,
     [DEVICE_CUDA] = &device_backend_cuda,
     [DEVICE_HIP] = &device_backend_hip,
+    [DEVICE_OPENCL] = &device_backend_opencl,
 };
 
 static const char *const kind_names[DEVICE_KIND_COUNT] = {"cpu", "cuda", "hip", "opencl"};

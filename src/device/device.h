@@ -192,6 +192,7 @@ struct device {
 extern const struct device_backend device_backend_cpu;
 extern const struct device_backend device_backend_cuda;
 extern const struct device_backend device_backend_hip;
+extern const struct device_backend device_backend_opencl;
 
 /* "cpu", "cuda", "hip", "opencl". */
 const char *device_kind_name(enum device_kind kind);

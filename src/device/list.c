@@ -36,6 +36,7 @@ static const struct vendor_row {
     {&gemm_vendor_cublaslt, DEVICE_CUDA},
     {&gemm_vendor_hipblaslt, DEVICE_HIP},
     {&gemm_vendor_rocblas, DEVICE_HIP},
+    {&gemm_vendor_clblast, DEVICE_OPENCL},
 };
 
 /* --- in the child ------------------------------------------------------------------------------ */

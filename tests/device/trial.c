@@ -447,7 +447,7 @@ static bool time_left(void *context, size_t done)
 static int gemm(enum device_kind kind, int argc, char **argv)
 {
     static const struct gemm_vendor *const vendors[] = {
-        &gemm_vendor_cublaslt, &gemm_vendor_hipblaslt, &gemm_vendor_rocblas};
+        &gemm_vendor_cublaslt, &gemm_vendor_hipblaslt, &gemm_vendor_rocblas, &gemm_vendor_clblast};
     struct campaign c = {.kind = kind, .tally = isolate_shared(sizeof *c.tally)};
     for (size_t i = 0; argc > 0 && i < ARRAY_LEN(vendors); i++) {
         c.vendor = strcmp(vendors[i]->name, argv[0]) == 0 ? vendors[i] : c.vendor;
