@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Checkpoints written by the real libraries are accepted, and 3,000 copies with one fault each are not.
+# Needs torch, transformers, peft and deepspeed in the Python that CHECKPOINT_PYTHON names.
+set -euo pipefail
+python=${CHECKPOINT_PYTHON:-python3}
+for package in torch transformers peft deepspeed; do
+    "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$package') is None)" || {
+        echo "skipped: $python has no $package (set CHECKPOINT_PYTHON)"
+        exit 77
+    }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$python" "$SOURCE/tests/full/make_checkpoints.py" "$work/real" >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+tail -n 1 "$work/log"
+cd "$work/real"
+samples=(torch/state.pt torch/legacy.pt torch/views.pt trainer peft/run/checkpoint-4 dcp fsdp zero1 zero2 zero3)
+for s in "${samples[@]}"; do
+    [ -e "$s" ] || { echo "FAILED: $s was not made"; exit 1; }
+done
+python3 "$SOURCE/tools/corrupt.py" --count 300 "$READ_CHECKPOINT" "${samples[@]}"
