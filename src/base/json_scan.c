@@ -40,8 +40,7 @@ static size_t string_end(struct str t, size_t at)
     }
 }
 
-/* End of a value that starts at `at`, or SIZE_MAX. */
-static size_t value_end(struct str t, size_t at)
+size_t json_scan_value_end(struct str t, size_t at)
 {
     char open[MAX_DEPTH];
     size_t depth = 0;
@@ -124,7 +123,7 @@ bool json_scan_next(struct json_scan *s, struct str *ret_key, struct str *ret_va
         }
         at = skip_space(t, at + 1);
     }
-    size_t end = value_end(t, at);
+    size_t end = json_scan_value_end(t, at);
     if (end == SIZE_MAX || end == at) {
         return fail(s);
     }

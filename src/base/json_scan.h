@@ -26,6 +26,9 @@ bool json_scan_open(struct json_scan *s, struct str text);
  * quotes (escapes as written), empty in a list; `ret_value` the whole value. */
 bool json_scan_next(struct json_scan *s, struct str *ret_key, struct str *ret_value);
 
+/* Where the value that starts at `at` ends, or SIZE_MAX when its brackets or quotes do not match. */
+size_t json_scan_value_end(struct str text, size_t at);
+
 /* Number of members or items, or SIZE_MAX when broken or neither. */
 size_t json_scan_count(struct str text);
 
