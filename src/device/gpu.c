@@ -76,6 +76,19 @@ enum status gpu_need(const struct gpu_device *gpu, enum gpu_feature feature, str
 
 /* --- opening ----------------------------------------------------------------------------------- */
 
+/* An older library has functions of the same names over records of another layout. */
+static void check_vmm_version(struct gpu_device *gpu)
+{
+    int version = 0;
+    if (gpu->traits->vmm_since == 0 || gpu->missing[GPU_FEATURE_VMM] != NULL) {
+        return;
+    }
+    if (gpu->api.version == NULL || gpu->api.version(&version) != 0 ||
+        version < gpu->traits->vmm_since) {
+        gpu->missing[GPU_FEATURE_VMM] = "virtual memory in its final form (it is too old)";
+    }
+}
+
 static enum status load(struct gpu_device *gpu, struct arena *a,
                         const struct device_options *options, int *ret_count, struct err *err)
 {
@@ -83,6 +96,7 @@ static enum status load(struct gpu_device *gpu, struct arena *a,
     TRY(library_open(a, options->library, traits->names, &gpu->library, err));
     library_bind(&gpu->library, traits->symbols, traits->symbol_count, &gpu->api, gpu->missing);
     TRY(gpu_need(gpu, GPU_FEATURE_MEMORY, err));
+    check_vmm_version(gpu);
     TRY(gpu_check(gpu, gpu->api.init(0), err, "starting %s (%s)", traits->label,
                   gpu->library.path));
     int count = 0;
@@ -116,8 +130,7 @@ static void add_rows(const struct gpu_device *gpu, struct arena *a, int count,
         version_text(gpu, row->version, sizeof row->version);
         if (gpu->missing[f] != NULL) {
             row->state = FEATURE_MISSING;
-            str_print(row->reason, sizeof row->reason, "the library has no symbol %s",
-                      gpu->missing[f]);
+            str_print(row->reason, sizeof row->reason, "the library has no %s", gpu->missing[f]);
         } else {
             str_print(row->reason, sizeof row->reason, "all symbols are there; %d device%s", count,
                       count == 1 ? "" : "s");

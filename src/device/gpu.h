@@ -35,7 +35,7 @@ struct gpu_location {
     int32_t id;
 };
 
-/* CUmemAllocationProp, hipMemAllocationProp. */
+/* CUmemAllocationProp, hipMemAllocationProp. HIP 5 had another order of members: see vmm_since. */
 struct gpu_allocation {
     int32_t type; /* 1: pinned */
     int32_t handle_types;
@@ -131,6 +131,7 @@ struct gpu_traits {
         int compute_units, clock_khz, memory_clock_khz, memory_bus_bits;
     } attributes;
 
+    int vmm_since;          /* version() from which the records above are right; 0: always */
     int granularity_option; /* 0: the advertised minimum; 1: the recommended size */
     unsigned settle_ms;     /* sleep after a fresh mapping, before it is believed */
     unsigned range_maps;    /* mappings of the system that one guarded range costs */

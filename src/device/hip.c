@@ -3,7 +3,8 @@
  * HIP as data: the run-time library's symbols, numbers and words, and hiprtc, which turns kernel
  * source into code for the device at hand. The logic is gpu.c.
  *
- * Source: hip_runtime_api.h and hiprtc.h of ROCm 5.2 and 6.3. Attribute numbers are those of both.
+ * Source: hip_runtime_api.h and hiprtc.h of ROCm 5.2 and 6.3. Attribute numbers are those of both;
+ * the record of a virtual memory allocation is that of 6, and 5.2 had another.
  */
 #include <stddef.h>
 #include <string.h>
@@ -249,6 +250,7 @@ static const struct gpu_traits traits = {
                    .clock_khz = HIP_ATTRIBUTE_CLOCK_KHZ,
                    .memory_clock_khz = HIP_ATTRIBUTE_MEMORY_CLOCK_KHZ,
                    .memory_bus_bits = HIP_ATTRIBUTE_MEMORY_BUS_BITS},
+    .vmm_since = 60000000,
     .granularity_option = 1,
     .settle_ms = 5,
     .range_maps = 3,

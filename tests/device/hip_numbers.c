@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the HIP back end believes of HIP, held against AMD's own header; compiled only where that
+ * header is installed (package libamdhip64-dev). There is nothing to run.
+ */
+#define __HIP_PLATFORM_AMD__
+#include <hip/hip_runtime_api.h>
+
+#include "device/gpu.h"
+
+#define SAME(a, b) _Static_assert((int)(a) == (int)(b), #a " is not " #b)
+
+SAME(HIP_ATTRIBUTE_CLOCK_KHZ, hipDeviceAttributeClockRate);
+SAME(HIP_ATTRIBUTE_MEMORY_BUS_BITS, hipDeviceAttributeMemoryBusWidth);
+SAME(HIP_ATTRIBUTE_MEMORY_CLOCK_KHZ, hipDeviceAttributeMemoryClockRate);
+SAME(HIP_ATTRIBUTE_COMPUTE_UNITS, hipDeviceAttributeMultiprocessorCount);
+SAME(sizeof(struct gpu_allocation), sizeof(hipMemAllocationProp));
+#if HIP_VERSION_MAJOR >= 6 /* HIP 5 had the members in another order, and is refused by vmm_since */
+SAME(offsetof(struct gpu_allocation, location), offsetof(hipMemAllocationProp, location));
+SAME(offsetof(struct gpu_allocation, win32), offsetof(hipMemAllocationProp, win32HandleMetaData));
+#endif
+SAME(sizeof(struct gpu_access), sizeof(hipMemAccessDesc));
+SAME(offsetof(struct gpu_access, flags), offsetof(hipMemAccessDesc, flags));
+SAME(1, hipMemAllocationTypePinned);
+SAME(1, hipMemLocationTypeDevice);
+SAME(3, hipMemAccessFlagsProtReadWrite);
+SAME(1, hipMemAllocationGranularityRecommended);
+SAME(2, hipHostRegisterMapped);
+SAME(2, hipErrorOutOfMemory);
+SAME(98, hipErrorInvalidDeviceFunction);
+SAME(209, hipErrorNoBinaryForGpu);
+SAME(214, hipErrorECCNotCorrectable);
+SAME(700, hipErrorIllegalAddress);
+SAME(702, hipErrorLaunchTimeOut);
+SAME(709, hipErrorContextIsDestroyed);
+SAME(710, hipErrorAssert);
+SAME(719, hipErrorLaunchFailure);
+SAME(999, hipErrorUnknown);
+
+int main(void)
+{
+    return 0;
+}
