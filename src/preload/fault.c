@@ -33,7 +33,7 @@ int real_sigaction(int signal, const struct sigaction *act, struct sigaction *re
     static _Atomic(void *) real;
     void *f = atomic_load(&real);
     if (f == NULL) {
-        f = dlsym(RTLD_NEXT, "sigaction");
+        f = raw_dlsym(RTLD_NEXT, "sigaction");
         atomic_store(&real, f);
     }
     if (f == NULL) {

@@ -32,7 +32,7 @@ static void *next(_Atomic(void *) *slot, const char *name)
             return NULL; /* the look-up itself frees something: let it leak */
         }
         busy = true;
-        f = dlsym(RTLD_NEXT, name);
+        f = raw_dlsym(RTLD_NEXT, name);
         busy = false;
         atomic_store_explicit(slot, f, memory_order_relaxed);
     }

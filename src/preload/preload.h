@@ -65,9 +65,20 @@ void ring_forget(void);
 
 /* ---- real functions (resolve.c) ---- */
 
+/* dlsym without our hook of it; RTLD_NEXT means "behind the recorder". */
+void *raw_dlsym(void *handle, const char *name);
+
 /* What `symbol` would have meant to the code at `caller` without us: looked up once for each calling
  * object. NULL when no loaded library has it. */
 void *real_symbol(enum hook hook, uint64_t caller);
+
+/* Remembers `real` for callers whose own scope does not have it (they looked it up by name), and returns
+ * our function for the hook; NULL when it has none. */
+void *real_symbol_fallback(enum hook hook, void *real);
+
+/* A function that is not hooked, by name, as the code at `caller` would find it; NULL when there is none.
+ * The answer is kept for the process. */
+void *optional_symbol(const char *name, uint64_t caller);
 
 /* Writes all that was looked up so far into the record. */
 void bindings_write(struct record_header *h);

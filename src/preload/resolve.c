@@ -25,6 +25,9 @@ struct binding {
 
 static struct binding bindings[HOOK_COUNT][CALLERS_MAX];
 
+/* For code that looked a function up by name; one a hook, the first. */
+static _Atomic(void *) fallbacks[HOOK_COUNT];
+
 struct object {
     uintptr_t address; /* asked for */
     uintptr_t low, high;
@@ -67,7 +70,7 @@ static bool is_ours(const void *p)
 
 static void *look_up(const char *symbol, const struct object *caller)
 {
-    void *p = dlsym(RTLD_NEXT, symbol);
+    void *p = raw_dlsym(RTLD_NEXT, symbol);
     if (p != NULL && !is_ours(p)) {
         return p;
     }
@@ -78,9 +81,63 @@ static void *look_up(const char *symbol, const struct object *caller)
     if (handle == NULL) {
         return NULL;
     }
-    p = dlsym(handle, symbol);
+    p = raw_dlsym(handle, symbol);
     dlclose(handle); /* only the count that NOLOAD added */
     return p != NULL && !is_ours(p) ? p : NULL;
+}
+
+void *real_symbol_fallback(enum hook hook, void *real)
+{
+    if (is_ours(real)) {
+        return real;
+    }
+    void *none = NULL;
+    atomic_compare_exchange_strong(&fallbacks[hook], &none, real);
+    void *handle = dlopen(NULL, RTLD_LAZY);
+    if (handle == NULL) {
+        return NULL;
+    }
+    /* Preloaded, our name comes first in the global scope. */
+    void *ours = raw_dlsym(handle, hook_rows[hook].name);
+    dlclose(handle);
+    return ours != NULL && is_ours(ours) ? ours : NULL;
+}
+
+void *optional_symbol(const char *name, uint64_t caller)
+{
+    enum {
+        KEPT = 16
+    };
+
+    static struct {
+        _Atomic(const char *) name; /* string literals: compared by address */
+        void *real;
+    } kept[KEPT];
+
+    for (int i = 0; i < KEPT; i++) {
+        const char *here = atomic_load_explicit(&kept[i].name, memory_order_acquire);
+        if (here == name) {
+            return kept[i].real;
+        }
+    }
+    int saved = errno;
+    struct object object = {.address = (uintptr_t)caller};
+    dl_iterate_phdr(find_object, &object);
+    void *real = look_up(name, &object);
+    static _Atomic int lock;
+    int open = 0;
+    if (atomic_compare_exchange_strong(&lock, &open, 1)) {
+        for (int i = 0; i < KEPT; i++) {
+            if (atomic_load(&kept[i].name) == NULL) {
+                kept[i].real = real;
+                atomic_store_explicit(&kept[i].name, name, memory_order_release);
+                break;
+            }
+        }
+        atomic_store(&lock, 0);
+    }
+    errno = saved;
+    return real;
 }
 
 void bindings_write(struct record_header *h)
@@ -118,6 +175,9 @@ void *real_symbol(enum hook hook, uint64_t caller)
     struct object object = {.address = from};
     dl_iterate_phdr(find_object, &object);
     void *real = look_up(hook_rows[hook].name, &object);
+    if (real == NULL) {
+        real = atomic_load(&fallbacks[hook]);
+    }
     static _Atomic int lock;
     int open = 0;
     if (real != NULL && object.low != 0 && atomic_compare_exchange_strong(&lock, &open, 1)) {

@@ -199,6 +199,17 @@ struct record_fault {
     uint64_t frames[48];
 };
 
+/* The first error that a kernel's own doing brought; every later call of its context repeats it. The
+ * call that returned it waited or came later: the kernel is one of those launched before. */
+struct record_gpu_fault {
+    _Atomic uint32_t present;
+    int32_t code; /* 700: illegal address, and so on: CUDA and HIP share the numbers */
+    uint32_t hook;
+    uint32_t ring;
+    uint64_t time_ns;
+    uint64_t begin_ns; /* of the entry of that call */
+};
+
 /* Why a feature is off, or how it is doing; shown by the report. */
 enum record_guard_state {
     RECORD_GUARD_OFF = 0,
@@ -235,6 +246,7 @@ struct record_header {
     char host[64];
     char program[256];
     struct record_fault fault;
+    struct record_gpu_fault gpu_fault;
 };
 
 _Static_assert(sizeof(struct record_header) <= RECORD_HEADER_BYTES, "the header has its page");

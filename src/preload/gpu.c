@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See gpu.h. */
+#include "preload/gpu.h"
+
+#include <string.h>
+
+#include "preload/record_file.h"
+
+enum {
+    PROBE_MAX = 64
+};
+
+/* Errors that a kernel's own doing brings: the numbers are the same in CUDA and HIP. */
+static bool is_kernel_fault(int code)
+{
+    switch (code) {
+    case 214: /* uncorrectable ECC */
+    case 700: /* illegal address */
+    case 701: /* launch out of resources */
+    case 710: /* assert in a kernel */
+    case 714: /* hardware stack error */
+    case 715: /* illegal instruction */
+    case 716: /* misaligned address */
+    case 717: /* invalid address space */
+    case 718: /* invalid program counter */
+    case 719: /* launch failure */ return true;
+    default: return false;
+    }
+}
+
+void gpu_close(struct record_entry *e, int result)
+{
+    if (e == NULL) {
+        return;
+    }
+    struct record_header *h = record_file_now();
+    uint32_t none = 0;
+    if (is_kernel_fault(result) && h != NULL &&
+        atomic_compare_exchange_strong(&h->gpu_fault.present, &none, 2)) {
+        h->gpu_fault.code = result;
+        h->gpu_fault.hook = e->hook;
+        h->gpu_fault.ring = ring_index();
+        h->gpu_fault.time_ns = clock_ns();
+        h->gpu_fault.begin_ns = e->begin_ns;
+        atomic_store(&h->gpu_fault.present, 1);
+    }
+    record_close(e, result);
+}
+
+static struct record_name *find(struct record_header *h, uint64_t key, bool make)
+{
+    struct record_name *rows = record_names(h);
+    uint64_t x = key >> 3;
+    x ^= x >> 31;
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t at = (uint32_t)(x >> 40) & (h->name_slots - 1);
+    for (int i = 0; i < PROBE_MAX; i++, at = (at + 1) & (h->name_slots - 1)) {
+        uint64_t here = atomic_load_explicit(&rows[at].key, memory_order_acquire);
+        if (here == key) {
+            return &rows[at];
+        }
+        if (here == 0 && !make) {
+            return NULL;
+        }
+        /* Lost to another thread: it may have been the same kernel, else the next row is tried. */
+        if (here == 0 &&
+            (atomic_compare_exchange_strong(&rows[at].key, &here, key) || here == key)) {
+            return &rows[at];
+        }
+    }
+    return NULL;
+}
+
+bool gpu_has_name(uint64_t key)
+{
+    struct record_header *h = record_file();
+    return h == NULL || find(h, key, false) != NULL;
+}
+
+void gpu_name(uint64_t key, const char *name)
+{
+    struct record_header *h = record_file();
+    if (h == NULL || key == 0) {
+        return;
+    }
+    struct record_name *row = find(h, key, true);
+    if (row == NULL) {
+        atomic_fetch_add_explicit(&h->lost_names, 1, memory_order_relaxed);
+        return;
+    }
+    /* A handle may be given out again for another kernel after its module was unloaded. */
+    size_t n = strnlen(name, sizeof row->name - 1);
+    memcpy(row->name, name, n);
+    row->name[n] = '\0';
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the hooks of CUDA and HIP share. The two interfaces are one to one where it matters here, so each
+ * hook is one macro used for both. Codes returned when nobody has the real function are theirs for
+ * "symbol not found": 500 in CUDA's runtime, CUDA's driver and HIP.
+ */
+#ifndef ASSAY_PRELOAD_GPU_H
+#define ASSAY_PRELOAD_GPU_H
+
+#include "preload/preload.h"
+
+enum {
+    GPU_NOT_FOUND = 500
+};
+
+struct gpu_dim3 {
+    unsigned x, y, z;
+};
+
+/* Closes the entry, and remembers the first error that says a kernel touched what it must not: every
+ * later call of the context returns it again. */
+void gpu_close(struct record_entry *e, int result);
+
+/* The kernel behind a launch handle, named once. `get_name` may be NULL. */
+void gpu_name(uint64_t key, const char *name);
+bool gpu_has_name(uint64_t key);
+
+#endif

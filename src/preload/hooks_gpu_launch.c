@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Kernel launches and the look-up of kernels by name. The name of a kernel goes into the record at its
+ * look-up, or at its first launch through the runtime's own question for it.
+ */
+#include "preload/gpu.h"
+
+/* cudaLaunchConfig_t of driver_types.h. */
+struct cuda_config {
+    struct gpu_dim3 grid, block;
+    size_t shared_bytes;
+    void *stream;
+    void *attributes;
+    unsigned attribute_count;
+};
+
+/* CUlaunchConfig of cuda.h. */
+struct cu_config {
+    unsigned grid[3], block[3];
+    unsigned shared_bytes;
+    void *stream;
+    void *attributes;
+    unsigned attribute_count;
+};
+
+struct launch {
+    const void *function;
+    struct gpu_dim3 grid, block;
+    size_t shared_bytes;
+    const void *stream;
+};
+
+static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
+{
+    struct record_entry *e = record_begin(hook, RECORD_LAUNCH, caller);
+    if (e != NULL) {
+        e->u.launch = (struct record_launch){
+            .function = (uint64_t)(uintptr_t)l->function,
+            .stream = (uint64_t)(uintptr_t)l->stream,
+            .grid = {l->grid.x, l->grid.y, l->grid.z},
+            .block = {l->block.x, l->block.y, l->block.z},
+            .shared_bytes = (uint32_t)l->shared_bytes,
+        };
+        record_open(e);
+    }
+    return e;
+}
+
+/* cudaFuncGetName(const char **, const void *), hipKernelNameRefByPtr(const void *, stream): asked once
+ * for each kernel, and only where the installed runtime has them. */
+static void name_cuda(const void *function, uint64_t caller)
+{
+    typedef int (*question)(const char **, const void *);
+    uint64_t key = (uint64_t)(uintptr_t)function;
+    if (!settings.on || gpu_has_name(key)) {
+        return;
+    }
+    question ask = (question)optional_symbol("cudaFuncGetName", caller);
+    const char *name = NULL;
+    if (ask != NULL && ask(&name, function) == 0 && name != NULL) {
+        gpu_name(key, name);
+    }
+}
+
+static void name_hip(const void *function, uint64_t caller)
+{
+    typedef const char *(*question)(const void *, void *);
+    uint64_t key = (uint64_t)(uintptr_t)function;
+    if (!settings.on || gpu_has_name(key)) {
+        return;
+    }
+    question ask = (question)optional_symbol("hipKernelNameRefByPtr", caller);
+    const char *name = ask != NULL ? ask(function, NULL) : NULL;
+    if (name != NULL) {
+        gpu_name(key, name);
+    }
+}
+
+#define RUNTIME_LAUNCH(name, id, name_it)                                                        \
+ EXPORT int name(const void *function, struct gpu_dim3 grid, struct gpu_dim3 block, void **args, \
+                 size_t shared, void *stream);                                                   \
+ EXPORT int name(const void *function, struct gpu_dim3 grid, struct gpu_dim3 block, void **args, \
+                 size_t shared, void *stream)                                                    \
+ {                                                                                               \
+  typedef int (*real)(const void *, struct gpu_dim3, struct gpu_dim3, void **, size_t, void *);  \
+  real f = (real)real_symbol(id, CALLER());                                                      \
+  if (f == NULL) {                                                                               \
+   return GPU_NOT_FOUND;                                                                         \
+  }                                                                                              \
+  name_it(function, CALLER());                                                                   \
+  const struct launch l = {function, grid, block, shared, stream};                               \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);                                       \
+  int rc = f(function, grid, block, args, shared, stream);                                       \
+  gpu_close(e, rc);                                                                              \
+  return rc;                                                                                     \
+ }
+
+RUNTIME_LAUNCH(cudaLaunchKernel, HOOK_CUDA_LAUNCH, name_cuda)
+RUNTIME_LAUNCH(hipLaunchKernel, HOOK_HIP_LAUNCH, name_hip)
+
+EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *function, void **args);
+
+EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *function, void **args)
+{
+    typedef int (*real)(const struct cuda_config *, const void *, void **);
+    real f = (real)real_symbol(HOOK_CUDA_LAUNCH_EX, CALLER());
+    if (f == NULL) {
+        return GPU_NOT_FOUND;
+    }
+    name_cuda(function, CALLER());
+    struct launch l = {.function = function};
+    if (config != NULL) {
+        l = (struct launch){function, config->grid, config->block, config->shared_bytes,
+                            config->stream};
+    }
+    struct record_entry *e = begin_launch(HOOK_CUDA_LAUNCH_EX, CALLER(), &l);
+    int rc = f(config, function, args);
+    gpu_close(e, rc);
+    return rc;
+}
+
+#define MODULE_LAUNCH(name, id)                                                                   \
+ EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                 unsigned bz, unsigned shared, void *stream, void **args, void **extra);          \
+ EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                 unsigned bz, unsigned shared, void *stream, void **args, void **extra)           \
+ {                                                                                                \
+  typedef int (*real)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,         \
+                      unsigned, void *, void **, void **);                                        \
+  real f = (real)real_symbol(id, CALLER());                                                       \
+  if (f == NULL) {                                                                                \
+   return GPU_NOT_FOUND;                                                                          \
+  }                                                                                               \
+  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
+  int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra);                      \
+  gpu_close(e, rc);                                                                               \
+  return rc;                                                                                      \
+ }
+
+MODULE_LAUNCH(cuLaunchKernel, HOOK_CU_LAUNCH)
+MODULE_LAUNCH(hipModuleLaunchKernel, HOOK_HIP_MODULE_LAUNCH)
+
+/* The global size counts threads here, not blocks; hipBLASLt launches this way. */
+EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
+                                    unsigned bx, unsigned by, unsigned bz, size_t shared,
+                                    void *stream, void **args, void **extra, void *start,
+                                    void *stop, unsigned flags);
+
+EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
+                                    unsigned bx, unsigned by, unsigned bz, size_t shared,
+                                    void *stream, void **args, void **extra, void *start,
+                                    void *stop, unsigned flags)
+{
+    typedef int (*real)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, size_t,
+                        void *, void **, void **, void *, void *, unsigned);
+    real f = (real)real_symbol(HOOK_HIP_EXT_MODULE_LAUNCH, CALLER());
+    if (f == NULL) {
+        return GPU_NOT_FOUND;
+    }
+    const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};
+    struct record_entry *e = begin_launch(HOOK_HIP_EXT_MODULE_LAUNCH, CALLER(), &l);
+    int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra, start, stop, flags);
+    gpu_close(e, rc);
+    return rc;
+}
+
+EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void **args,
+                            void **extra);
+
+EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void **args,
+                            void **extra)
+{
+    typedef int (*real)(const struct cu_config *, void *, void **, void **);
+    real f = (real)real_symbol(HOOK_CU_LAUNCH_EX, CALLER());
+    if (f == NULL) {
+        return GPU_NOT_FOUND;
+    }
+    struct launch l = {.function = function};
+    if (config != NULL) {
+        l.grid = (struct gpu_dim3){config->grid[0], config->grid[1], config->grid[2]};
+        l.block = (struct gpu_dim3){config->block[0], config->block[1], config->block[2]};
+        l.shared_bytes = config->shared_bytes;
+        l.stream = config->stream;
+    }
+    struct record_entry *e = begin_launch(HOOK_CU_LAUNCH_EX, CALLER(), &l);
+    int rc = f(config, function, args, extra);
+    gpu_close(e, rc);
+    return rc;
+}
+
+#define GET_FUNCTION(hook_name, id)                                  \
+ EXPORT int hook_name(void **ret, void *module, const char *kernel); \
+ EXPORT int hook_name(void **ret, void *module, const char *kernel)  \
+ {                                                                   \
+  typedef int (*real)(void **, void *, const char *);                \
+  real f = (real)real_symbol(id, CALLER());                          \
+  if (f == NULL) {                                                   \
+   return GPU_NOT_FOUND;                                             \
+  }                                                                  \
+  int rc = f(ret, module, kernel);                                   \
+  if (rc == 0 && settings.on && ret != NULL && kernel != NULL) {     \
+   gpu_name((uint64_t)(uintptr_t)*ret, kernel);                      \
+  }                                                                  \
+  return rc;                                                         \
+ }
+
+GET_FUNCTION(cuModuleGetFunction, HOOK_CU_GET_FUNCTION)
+GET_FUNCTION(hipModuleGetFunction, HOOK_HIP_GET_FUNCTION)
+
+#define GRAPH_LAUNCH(name, id)                                   \
+ EXPORT int name(void *graph, void *stream);                     \
+ EXPORT int name(void *graph, void *stream)                      \
+ {                                                               \
+  typedef int (*real)(void *, void *);                           \
+  real f = (real)real_symbol(id, CALLER());                      \
+  if (f == NULL) {                                               \
+   return GPU_NOT_FOUND;                                         \
+  }                                                              \
+  const struct launch l = {.function = graph, .stream = stream}; \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);       \
+  int rc = f(graph, stream);                                     \
+  gpu_close(e, rc);                                              \
+  return rc;                                                     \
+ }
+
+GRAPH_LAUNCH(cudaGraphLaunch, HOOK_CUDA_GRAPH_LAUNCH)
+GRAPH_LAUNCH(hipGraphLaunch, HOOK_HIP_GRAPH_LAUNCH)
