@@ -21,6 +21,7 @@
 
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/run_gpu_guard.h"
 #include "cli/run_report.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
@@ -41,9 +42,10 @@ struct running {
     const struct knowledge *k;
     const char *folder;
     struct text_list notes;
-    struct arena *scratch; /* rewound after each line */
-    int metrics;           /* file descriptor, -1 when it failed */
-    double start;          /* seconds, CLOCK_MONOTONIC */
+    struct arena *scratch;          /* rewound after each line */
+    struct run_gpu_guard gpu_guard; /* asked for with --guard */
+    int metrics;                    /* file descriptor, -1 when it failed */
+    double start;                   /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -179,6 +181,14 @@ static enum status write_run(struct running *r, const struct supervise_result *s
     json_field(&j, "directory", getcwd(cwd, sizeof cwd) != NULL ? cwd : "");
     json_field(&j, "host", host);
     json_field(&j, "assay_version", ASSAY_VERSION);
+    if (r->gpu_guard.present) {
+        json_key(&j, "gpu_guard");
+        json_object(&j);
+        json_key(&j, "proven");
+        json_bool(&j, r->gpu_guard.proven);
+        json_field(&j, "sentence", r->gpu_guard.sentence);
+        json_object_end(&j);
+    }
     json_key(&j, "start_monotonic_s");
     json_real(&j, r->start);
     write_result(r, &j, s);
@@ -381,8 +391,19 @@ static enum status guard_variables(struct running *r, struct text_list *env, str
     if (strcmp(cli_value(r->cli, "guard-side", "end"), "begin") == 0) {
         set_variable(a, env, "ASSAY_RECORD_GUARD_BEGIN", "1");
     }
+    if (cli_flag(r->cli, "serialize")) {
+        set_variable(a, env, "CUDA_LAUNCH_BLOCKING", "1");
+        set_variable(a, env, "AMD_SERIALIZE_KERNEL", "3");
+    }
     if (cli_flag(r->cli, "quarantine")) {
         set_variable(a, env, "ASSAY_RECORD_QUARANTINE", "1");
+    }
+    run_gpu_guard_prove(r->cli, &r->gpu_guard);
+    if (r->gpu_guard.proven) {
+        set_variable(a, env, "ASSAY_RECORD_GPU_GUARD", "1");
+        /* The framework's cache hands out parts of large blocks: no tensor would end at a hole. */
+        set_variable(a, env, "PYTORCH_NO_CUDA_MEMORY_CACHING", "1");
+        set_variable(a, env, "PYTORCH_NO_HIP_MEMORY_CACHING", "1");
     }
     return ST_OK;
 }
@@ -510,10 +531,11 @@ static const char *const description[] = {
     "kernel log of its time, facts of the machine, and for each process a record of the calls its "
     "maths libraries received, readable after any crash. The command is not changed: output, signals and "
     "status are passed through. The report goes to standard error; 'assay report RUN' shows it again.",
-    "--guard makes every tensor allocation of the CPU end at an unmapped page: an access one byte "
-    "outside faults there and then, and the report names the operand. The guard proves itself in each "
-    "process first; when it cannot, the answer is 'could not tell'. GPU memory is not guarded by this "
-    "version.",
+    "--guard makes every tensor end at an unmapped page, on the CPU and on a GPU of CUDA or HIP: an "
+    "access outside faults there and then, and the report names operand or kernel. The guard proves "
+    "itself on planted faults first; when it cannot, the answer is 'could not tell'. On a GPU the "
+    "framework's memory cache is switched off for the run, and --serialize makes the faulting launch "
+    "the one that reports the error.",
     "Exit status: the command's; 128 + signal; 124 after a time limit; where the command ended with 0, "
     "1 for a broken expectation and 2 where what was asked could not be told.",
     NULL,
@@ -530,10 +552,12 @@ static const struct example examples[] = {
 
 static const struct option_spec options[] = {
     {"record", 'r', OPTION_VALUE, "DIR", "Run folder (default: assay-run-TIME-PID here)"},
-    {"guard", 'g', OPTION_FLAG, NULL, "Let CPU tensors end at an unmapped page"},
+    {"guard", 'g', OPTION_FLAG, NULL, "Let tensors end at an unmapped page"},
     {"guard-every", 0, OPTION_VALUE, "N", "Guard one block in N"},
     {"guard-min", 0, OPTION_VALUE, "BYTES", "Guard only blocks of at least BYTES"},
     {"guard-side", 0, OPTION_VALUE, "end|begin", "Where the unmapped page lies (default: end)"},
+    {"serialize", 0, OPTION_FLAG, NULL,
+     "With --guard: one kernel at a time, so that the one at fault is known"},
     {"quarantine", 0, OPTION_FLAG, NULL,
      "With --guard: freed blocks stay unmapped, so that use after free faults"},
     {"expect", 0, OPTION_REPEAT, "WHAT",

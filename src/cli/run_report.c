@@ -181,6 +181,26 @@ static void collect(struct judged *j)
     }
 }
 
+/* What `run` asked the device before the command began. */
+static void judge_gpu_guard(struct judged *j)
+{
+    const struct tree *guard = tree_get(j->run, "gpu_guard");
+    struct arena *a = j->cli->arena;
+    if (guard == NULL) {
+        return;
+    }
+    bool proven = strcmp(tree_text(guard, "proven", ""), "true") == 0;
+    struct finding *f = VEC_PUSH(a, &j->checks);
+    *f = (struct finding){.id = proven ? "gpu-guard-proven" : "gpu-guard-not-proven",
+                          .severity = proven ? SEVERITY_OK : SEVERITY_UNKNOWN,
+                          .confidence = 1,
+                          .claim = tree_text(guard, "sentence", "")};
+    f->title = proven
+                   ? arena_fmt(a, "guard proven on the GPU; %" PRIu64 " device blocks were guarded",
+                               j->story.gpu_guarded_blocks)
+                   : "the guard could not be proven on the GPU: device memory was not guarded";
+}
+
 static int status_of(const struct judged *j)
 {
     if (j->causes.count > 0 || !ended_well(j)) {
@@ -237,6 +257,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     TRY(run_story_load(a, folder, &j->story, err));
     TRY(diagnose_logs(j, k, folder, err));
     collect(j);
+    judge_gpu_guard(j);
     const struct tree *kept = tree_get(j->run, "expect");
     for (const struct tree *t = kept != NULL ? kept->child : NULL; t != NULL; t = t->next) {
         judge_expect(j, t->text);

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 
 #include "cli/run_stack.h"
+#include "cli/run_story_gpu.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -324,6 +325,7 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
 {
     const struct record_header *h = &p->r->head;
     story->guarded_blocks += h->guarded_blocks;
+    story->gpu_guarded_blocks += h->gpu_guarded_blocks;
     if (h->guard == RECORD_GUARD_UNPROVEN) {
         story->guard_proven = false;
         struct finding *f = VEC_PUSH(a, &story->findings);
@@ -390,6 +392,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     struct process p = {.r = &r, .maps = &maps, .source = name};
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);
+    run_story_gpu(a, &r, &maps, name, story);
     tell_guard(a, &p, story);
     if (r.head.lost_threads > 0) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(

@@ -18,7 +18,8 @@ struct run_story {
     size_t record_count;
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
-    bool guard_proven;       /* in every process that asked for it */
+    uint64_t gpu_guarded_blocks;
+    bool guard_proven; /* in every process that asked for it */
 };
 
 /* Reads every record.<pid>.bin in the folder. A record that cannot be read is a note. */

@@ -2,6 +2,7 @@
 /* See gpu.h. */
 #include "preload/gpu.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 #include "preload/record_file.h"
@@ -92,4 +93,45 @@ void gpu_name(uint64_t key, const char *name)
     size_t n = strnlen(name, sizeof row->name - 1);
     memcpy(row->name, name, n);
     row->name[n] = '\0';
+}
+
+/* cuFuncGetParamInfo(function, index, *offset, *size) of CUDA 12.4; HIP has none. */
+typedef int (*param_info)(const void *, size_t, size_t *, size_t *);
+
+static param_info find_param_info(uint64_t caller)
+{
+    param_info ask = (param_info)optional_symbol("cuFuncGetParamInfo", caller);
+    if (ask == NULL) {
+        void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        if (handle != NULL) {
+            ask = (param_info)raw_dlsym(handle, "cuFuncGetParamInfo");
+            dlclose(handle);
+        }
+    }
+    return ask;
+}
+
+void gpu_arguments(struct record_entry *e, const void *driver_function, void **arguments,
+                   uint64_t caller)
+{
+    enum {
+        MOST = sizeof e->u.launch.arguments / sizeof *e->u.launch.arguments
+    };
+
+    if (e == NULL || !settings.gpu_guard || arguments == NULL) {
+        return;
+    }
+    param_info ask = find_param_info(caller);
+    uint32_t n = 0;
+    for (; ask != NULL && n < MOST; n++) {
+        size_t offset = 0;
+        size_t size = 0;
+        if (ask(driver_function, n, &offset, &size) != 0 || arguments[n] == NULL) {
+            break;
+        }
+        uint64_t value = 0;
+        memcpy(&value, arguments[n], size < sizeof value ? size : sizeof value);
+        e->u.launch.arguments[n] = value;
+    }
+    e->u.launch.argument_bytes = n * (uint32_t)sizeof *e->u.launch.arguments;
 }

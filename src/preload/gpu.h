@@ -21,6 +21,23 @@ struct gpu_dim3 {
  * later call of the context returns it again. */
 void gpu_close(struct record_entry *e, int result);
 
+enum gpu_platform {
+    GPU_CUDA = 0,
+    GPU_HIP,
+};
+
+/* Guarded device memory (guard_gpu.c): NULL: serve it the plain way. */
+void *gpu_guard_take(enum gpu_platform platform, size_t size, uint64_t caller);
+/* True when `p` was guarded and is back in the pool. */
+bool gpu_guard_give_back(void *p);
+/* Every stream that work is put on is told here: one stream or several decides how blocks are reused. */
+void gpu_guard_stream(uint64_t stream);
+
+/* Copies the values of a kernel's arguments into the entry, where the driver tells their sizes. Only
+ * while memory is guarded: it costs a look-up for each launch. */
+void gpu_arguments(struct record_entry *e, const void *driver_function, void **arguments,
+                   uint64_t caller);
+
 /* The kernel behind a launch handle, named once. `get_name` may be NULL. */
 void gpu_name(uint64_t key, const char *name);
 bool gpu_has_name(uint64_t key);

@@ -33,6 +33,7 @@ struct launch {
 static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
 {
     struct record_entry *e = record_begin(hook, RECORD_LAUNCH, caller);
+    gpu_guard_stream((uint64_t)(uintptr_t)l->stream);
     if (e != NULL) {
         e->u.launch = (struct record_launch){
             .function = (uint64_t)(uintptr_t)l->function,
@@ -133,6 +134,7 @@ EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *fun
   }                                                                                               \
   const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
   struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
+  gpu_arguments(e, function, args, CALLER());                                                     \
   int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra);                      \
   gpu_close(e, rc);                                                                               \
   return rc;                                                                                      \
@@ -184,6 +186,7 @@ EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void
         l.stream = config->stream;
     }
     struct record_entry *e = begin_launch(HOOK_CU_LAUNCH_EX, CALLER(), &l);
+    gpu_arguments(e, function, args, CALLER());
     int rc = f(config, function, args, extra);
     gpu_close(e, rc);
     return rc;

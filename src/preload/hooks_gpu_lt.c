@@ -113,6 +113,7 @@ static struct record_entry *begin_matmul(enum hook hook, const struct lt *lt, ui
         return NULL;
     }
     struct record_gemm g = {0};
+    gpu_guard_stream(number(x->stream));
     describe(lt, caller, x, &g);
     struct record_entry *e = record_begin(hook, RECORD_GEMM, caller);
     if (e != NULL) {
@@ -187,6 +188,7 @@ LT_HEURISTIC(hipblasLtMatmulAlgoGetHeuristic, HOOK_HIPBLASLT_HEURISTIC)
 static struct record_entry *begin_collective(enum hook hook, uint64_t caller,
                                              struct record_collective c)
 {
+    gpu_guard_stream(c.stream);
     struct record_entry *e = record_begin(hook, RECORD_COLLECTIVE, caller);
     if (e != NULL) {
         e->u.collective = c;

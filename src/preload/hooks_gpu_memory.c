@@ -12,6 +12,9 @@ static struct record_entry *begin_memory(enum hook hook, enum record_kind kind, 
                                          struct record_memory memory)
 {
     struct record_entry *e = record_begin(hook, kind, caller);
+    if (kind == RECORD_COPY || kind == RECORD_SET) {
+        gpu_guard_stream(memory.stream);
+    }
     if (e != NULL) {
         e->u.memory = memory;
         record_open(e);
@@ -30,11 +33,12 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
         if (e != NULL) {
             e->u.memory.address = number(*p);
         }
-        alloc_note(number(*p), size, 0, 0);
+        bool guarded = e != NULL && e->u.memory.guarded != 0;
+        alloc_note(number(*p), size, guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0, 0);
     }
 }
 
-#define GPU_MALLOC(name, id)                                                   \
+#define GPU_MALLOC(name, id, platform)                                         \
  EXPORT int name(void **ret, size_t size);                                     \
  EXPORT int name(void **ret, size_t size)                                      \
  {                                                                             \
@@ -42,7 +46,16 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
   CALL_OR_LEAVE(id, function)                                                  \
   struct record_entry *e = begin_memory(id, RECORD_ALLOC, CALLER(),            \
                                         (struct record_memory){.size = size}); \
-  int rc = f(ret, size);                                                       \
+  void *guarded = gpu_guard_take(platform, size, CALLER());                    \
+  if (guarded != NULL && e != NULL) {                                          \
+   e->u.memory.guarded = 1;                                                    \
+  }                                                                            \
+  int rc = 0;                                                                  \
+  if (guarded != NULL) {                                                       \
+   *ret = guarded;                                                             \
+  } else {                                                                     \
+   rc = f(ret, size);                                                          \
+  }                                                                            \
   allocated(e, rc, ret, size);                                                 \
   gpu_close(e, rc);                                                            \
   return rc;                                                                   \
@@ -71,7 +84,7 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
   struct record_entry *e = begin_memory(id, RECORD_FREE, CALLER(),                     \
                                         (struct record_memory){.address = number(p)}); \
   alloc_forget(number(p));                                                             \
-  int rc = f(p);                                                                       \
+  int rc = gpu_guard_give_back(p) ? 0 : f(p);                                          \
   gpu_close(e, rc);                                                                    \
   return rc;                                                                           \
  }
@@ -86,7 +99,7 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
       id, RECORD_FREE, CALLER(),                                               \
       (struct record_memory){.address = number(p), .stream = number(stream)}); \
   alloc_forget(number(p));                                                     \
-  int rc = f(p, stream);                                                       \
+  int rc = gpu_guard_give_back(p) ? 0 : f(p, stream);                          \
   gpu_close(e, rc);                                                            \
   return rc;                                                                   \
  }
@@ -186,7 +199,7 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
   return rc;                                                        \
  }
 
-GPU_MALLOC(cudaMalloc, HOOK_CUDA_MALLOC)
+GPU_MALLOC(cudaMalloc, HOOK_CUDA_MALLOC, GPU_CUDA)
 GPU_MALLOC_ASYNC(cudaMallocAsync, HOOK_CUDA_MALLOC_ASYNC)
 GPU_FREE(cudaFree, HOOK_CUDA_FREE)
 GPU_FREE_ASYNC(cudaFreeAsync, HOOK_CUDA_FREE_ASYNC)
@@ -198,7 +211,7 @@ GPU_WAIT(cudaStreamSynchronize, HOOK_CUDA_STREAM_SYNC)
 GPU_WAIT(cudaEventSynchronize, HOOK_CUDA_EVENT_SYNC)
 GPU_WAIT_ALL(cudaDeviceSynchronize, HOOK_CUDA_DEVICE_SYNC)
 
-GPU_MALLOC(hipMalloc, HOOK_HIP_MALLOC)
+GPU_MALLOC(hipMalloc, HOOK_HIP_MALLOC, GPU_HIP)
 GPU_MALLOC_ASYNC(hipMallocAsync, HOOK_HIP_MALLOC_ASYNC)
 GPU_FREE(hipFree, HOOK_HIP_FREE)
 GPU_FREE_ASYNC(hipFreeAsync, HOOK_HIP_FREE_ASYNC)

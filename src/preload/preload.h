@@ -40,6 +40,8 @@ struct settings {
     size_t guard_min;       /* bytes: smaller blocks stay plain */
     bool guard_begin;       /* the hole lies before the block instead of after it */
     bool quarantine;        /* freed blocks become holes: use after free is seen */
+    bool gpu_guard;         /* proven on this device by whoever started us */
+    uint64_t gpu_alignment; /* of guarded device blocks; a power of two */
     bool guard_off_by_test; /* a test plants a guard that does not work */
 };
 extern struct settings settings;
@@ -103,6 +105,7 @@ size_t guard_size(const void *p);
 void guard_describe(struct record_header *h);
 /* The child of a fork: nobody else holds the lock. */
 void guard_after_fork(void);
+void gpu_guard_after_fork(void);
 
 /* ---- fatal signals (fault.c) ---- */
 

@@ -106,7 +106,7 @@ void *real_symbol_fallback(enum hook hook, void *real)
 void *optional_symbol(const char *name, uint64_t caller)
 {
     enum {
-        KEPT = 16
+        KEPT = 48
     };
 
     static struct {

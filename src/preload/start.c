@@ -225,6 +225,7 @@ static void in_child(void)
 {
     ring_forget();
     guard_after_fork();
+    gpu_guard_after_fork();
     atomic_store(&file, NULL);
     atomic_store(&making, 0);
 }
@@ -254,6 +255,12 @@ static void read_settings(void)
     settings.guard_begin = number_of("ASSAY_RECORD_GUARD_BEGIN", 0) != 0;
     settings.quarantine = number_of("ASSAY_RECORD_QUARANTINE", 0) != 0;
     settings.guard_off_by_test = number_of("ASSAY_RECORD_TEST_NO_GUARD", 0) != 0;
+    settings.gpu_guard = number_of("ASSAY_RECORD_GPU_GUARD", 0) != 0;
+    settings.gpu_alignment = (uint64_t)number_of("ASSAY_RECORD_GPU_ALIGN", 16);
+    if (settings.gpu_alignment == 0 || settings.gpu_alignment > 4096 ||
+        (settings.gpu_alignment & (settings.gpu_alignment - 1)) != 0) {
+        settings.gpu_alignment = 16;
+    }
     settings.on = true;
 }
 

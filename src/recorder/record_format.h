@@ -242,6 +242,7 @@ struct record_header {
     _Atomic uint64_t guarded_blocks; /* handed out so far */
     _Atomic uint64_t guarded_bytes;  /* mapped for the guard, at the highest */
     _Atomic uint64_t canary_hits;
+    _Atomic uint64_t gpu_guarded_blocks, gpu_guarded_bytes;
     uint64_t canary_address; /* of the block whose slack was written */
     char host[64];
     char program[256];
