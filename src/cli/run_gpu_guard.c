@@ -29,9 +29,10 @@ void run_gpu_guard_prove(struct cli *cli, struct run_gpu_guard *ret_guard)
             ret_guard->sentence = arena_strdup(a, err.text);
             return;
         }
-        /* Only virtual memory can be served to a live process; it is the first way that is tried. */
+        /* Only virtual memory can be served to a live process; it is the first way that is tried
+         * (ways count from 1). */
         ret_guard->proven = proof->reads_proven && proof->writes_proven &&
-                            proof->strength == GUARD_FAULT && proof->path == 0;
+                            proof->strength == GUARD_FAULT && proof->path <= 1;
         ret_guard->sentence = proof->sentence;
         return;
     }

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A GPU run-time on CPU memory for tests of the recorder: the functions of CUDA (or with FAKE_HIP of HIP)
+ * that the hooks wrap. Kernels are the two below; a fault in one becomes the sticky error 700, as on a
+ * device. Virtual memory is mmap, so a hole is a hole.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/mman.h>
+
+#ifdef FAKE_HIP
+# define RT(name)      hip##name
+# define DRV(name)     hip##name
+# define MODULE_LAUNCH hipModuleLaunchKernel
+# define GET_FUNCTION  hipModuleGetFunction
+#else
+# define RT(name)      cuda##name
+# define DRV(name)     cu##name
+# define MODULE_LAUNCH cuLaunchKernel
+# define GET_FUNCTION  cuModuleGetFunction
+#endif
+
+struct dim3 {
+    unsigned x, y, z;
+};
+
+static int sticky;
+static sigjmp_buf jump;
+
+static void on_fault(int signal)
+{
+    (void)signal;
+    siglongjmp(jump, 1);
+}
+
+/* Adds n numbers; "add_over" reads one element more, and throws it away. */
+static void run(const char *kernel, void **arguments)
+{
+    const float *x = *(const float **)arguments[0];
+    float *out = *(float **)arguments[1];
+    int n = *(int *)arguments[2];
+    struct sigaction ours = {.sa_handler = on_fault};
+    struct sigaction old;
+    sigaction(SIGSEGV, &ours, &old);
+    if (sigsetjmp(jump, 1) == 0) {
+        for (int i = 0; i < n; i++) {
+            out[i] += x[i];
+        }
+        if (strcmp(kernel, "add_over") == 0) {
+            volatile float beyond = x[n];
+            (void)beyond;
+        }
+    } else {
+        sticky = 700;
+    }
+    sigaction(SIGSEGV, &old, NULL);
+}
+
+int RT(Malloc)(void **p, size_t size)
+{
+    *p = NULL;
+    return sticky != 0 ? sticky : posix_memalign(p, 256, size) == 0 ? 0 : 2;
+}
+
+int RT(Free)(void *p)
+{
+    free(p);
+    return sticky;
+}
+
+int RT(GetDevice)(int *device)
+{
+    *device = 0;
+    return 0;
+}
+
+int RT(Memcpy)(void *to, const void *from, size_t size, int kind)
+{
+    (void)kind;
+    memcpy(to, from, size);
+    return sticky;
+}
+
+int RT(MemsetAsync)(void *p, int value, size_t size, void *stream)
+{
+    (void)stream;
+    memset(p, value, size);
+    return sticky;
+}
+
+int RT(DeviceSynchronize)(void)
+{
+    return sticky;
+}
+
+/* A host stub is the kernel's name itself here. */
+int RT(LaunchKernel)(const void *stub, struct dim3 grid, struct dim3 block, void **arguments,
+                     size_t shared, void *stream)
+{
+    (void)grid;
+    (void)block;
+    (void)shared;
+    (void)stream;
+    if (sticky == 0) {
+        run(stub, arguments);
+    }
+    return 0; /* errors of kernels come later */
+}
+
+int MODULE_LAUNCH(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                  unsigned bz, unsigned shared, void *stream, void **arguments, void **extra)
+{
+    (void)extra;
+    (void)(gx + gy + gz + bx + by + bz);
+    (void)shared;
+    (void)stream;
+    if (sticky == 0) {
+        run(function, arguments);
+    }
+    return 0;
+}
+
+int GET_FUNCTION(void **function, void *module, const char *name)
+{
+    static char names[8][64];
+    static int used;
+    (void)module;
+    for (int i = 0; i < used; i++) {
+        if (strcmp(names[i], name) == 0) {
+            *function = names[i];
+            return 0;
+        }
+    }
+    if (used == 8) {
+        return 2;
+    }
+    strncpy(names[used], name, sizeof names[used] - 1); /* NOLINT: cut off and ended */
+    *function = names[used++];
+    return 0;
+}
+
+#ifdef FAKE_HIP
+const char *hipKernelNameRefByPtr(const void *stub, void *stream)
+{
+    (void)stream;
+    return stub;
+}
+#else
+int cudaFuncGetName(const char **name, const void *stub)
+{
+    *name = stub;
+    return 0;
+}
+
+int cuFuncGetParamInfo(const void *function, size_t index, size_t *offset, size_t *size)
+{
+    (void)function;
+    *offset = index * 8;
+    *size = index < 2 ? 8 : 4;
+    return index < 3 ? 0 : 1;
+}
+#endif
+
+/* ---- virtual memory ---- */
+
+int DRV(MemGetAllocationGranularity)(size_t *granule, const void *properties, int option)
+{
+    (void)properties;
+    (void)option;
+    *granule = 65536;
+    return 0;
+}
+
+int DRV(MemAddressReserve)(uint64_t *address, size_t size, size_t alignment, uint64_t hint,
+                           unsigned long long flags)
+{
+    (void)alignment;
+    (void)hint;
+    (void)flags;
+    char *p = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) {
+        return 2;
+    }
+    *address = ((uint64_t)(uintptr_t)p + 65535) & ~UINT64_C(65535);
+    return 0;
+}
+
+int DRV(MemCreate)(uint64_t *handle, size_t size, const void *properties, unsigned long long flags)
+{
+    (void)properties;
+    (void)flags;
+    *handle = size;
+    return 0;
+}
+
+int DRV(MemMap)(uint64_t address, size_t size, size_t offset, uint64_t handle,
+                unsigned long long flags)
+{
+    (void)address;
+    (void)offset;
+    (void)flags;
+    return handle == size ? 0 : 1;
+}
+
+int DRV(MemSetAccess)(uint64_t address, size_t size, const void *access, size_t count)
+{
+    (void)access;
+    (void)count;
+    return mprotect((void *)(uintptr_t)address, size, PROT_READ | PROT_WRITE) == 0 ? 0 : 1;
+}
