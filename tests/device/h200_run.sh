@@ -12,7 +12,7 @@ echo "== one recorded run"
 "$assay" run --no-facts --record one -- python3 "$here/h200_run.py" 20
 echo "exit $?"
 echo "== kernel with a forgotten mask, recorded only"
-"$assay" run --no-facts --record mask -- python3 "$here/triton_forgotten_mask.py" 1000
+"$assay" run --no-facts --record mask -- python3 "$here/forgotten_mask_job.py" 1000
 echo "exit $?"
 echo "== $pairs interleaved pairs: plain, recorded (median step in ms)"
 for i in $(seq "$pairs"); do

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Triton kernel whose load mask was forgotten, inside plain PyTorch: right numbers, wrong reads.
-usage: triton_forgotten_mask.py [ELEMENTS]; 1024 is a multiple of the block and stays inside."""
+usage: forgotten_mask_job.py [ELEMENTS]; 1024 is a multiple of the block and stays inside."""
 import sys
 
 import torch
