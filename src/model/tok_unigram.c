@@ -17,18 +17,13 @@ struct node {
     uint32_t id;
 };
 
-/* The sum in the width of the library that is followed. */
-static double add(const struct tokenizer *t, double a, double b)
-{
-    return t->format == TOK_SENTENCEPIECE ? (double)((float)a + (float)b) : a + b;
-}
-
+/* SentencePiece compares the sum in 64 bits with what it kept in 32. */
 static void offer(const struct tokenizer *t, struct node *node, double score, uint32_t from,
                   uint32_t id)
 {
-    (void)t;
     if (node->from == UINT32_MAX || score > node->score) {
-        *node = (struct node){.score = score, .from = from, .id = id};
+        double kept = t->format == TOK_SENTENCEPIECE ? (double)(float)score : score;
+        *node = (struct node){.score = kept, .from = from, .id = id};
     }
 }
 
@@ -36,9 +31,15 @@ static void offer(const struct tokenizer *t, struct node *node, double score, ui
 static double score_of(const struct tokenizer *t, uint32_t id, size_t n, double longest_score)
 {
     if (t->types != NULL && t->types[id] == TOK_TYPE_USER) {
-        return (double)((float)n * (float)longest_score - 0.1f);
+        return (double)((float)n * (float)longest_score) - 0.1;
     }
     return t->scores[id];
+}
+
+static double unknown_sum(const struct tokenizer *t, double here)
+{
+    return t->format == TOK_SENTENCEPIECE ? (double)((float)t->unk_score + (float)here)
+                                          : t->unk_score + here;
 }
 
 static void forward(const struct tokenizer *t, struct str s, struct node *nodes)
@@ -62,12 +63,12 @@ static void forward(const struct tokenizer *t, struct str s, struct node *nodes)
             if (t->types != NULL && t->types[id] == TOK_TYPE_UNUSED) {
                 continue;
             }
-            double score = add(t, score_of(t, id, end - at, most), here);
+            double score = score_of(t, id, end - at, most) + here;
             offer(t, &nodes[end], score, (uint32_t)at, id);
             single = single || end - at == n;
         }
         if (!single) {
-            offer(t, &nodes[at + n], add(t, t->unk_score, here), (uint32_t)at,
+            offer(t, &nodes[at + n], unknown_sum(t, here), (uint32_t)at,
                   t->unk != TOK_NO_ID ? t->unk : 0);
         }
         at += n;
