@@ -17,8 +17,17 @@ const struct option_spec common_options[] = {
 };
 
 const struct command *const commands[] = {
-    &command_qualify, &command_doctor,    &command_diagnose, &command_probe,      &command_run,
-    &command_report,  &command_tokenizer, &command_man,      &command_completion, NULL,
+    &command_qualify,
+    &command_doctor,
+    &command_diagnose,
+    &command_probe,
+    &command_run,
+    &command_report,
+    &command_checkpoint,
+    &command_tokenizer,
+    &command_man,
+    &command_completion,
+    NULL,
 };
 
 const struct command *command_find(const char *name)

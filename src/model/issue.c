@@ -49,7 +49,8 @@ void issue_add(struct issues *issues, enum severity severity, const char *id, co
                           .claim = strbuf_str(&claim).p,
                           .confidence = 1.0};
     if (issues->file != NULL) {
-        *VEC_PUSH(issues->arena, &f->evidence) = (struct evidence){.source = issues->file};
+        *VEC_PUSH(issues->arena, &f->evidence) = (struct evidence){.source = issues->file,
+                                                                   .text = ""};
     }
 }
 

@@ -39,6 +39,9 @@ static const char *plain(const struct report_options *o)
 /* One untrusted log line for a terminal: control bytes shown as '?', cut to `max` bytes. */
 static void safe_line(struct strbuf *out, const char *text, size_t max)
 {
+    if (text == NULL) { /* evidence that is a place alone */
+        return;
+    }
     size_t n = 0;
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++, n++) {
         if (n >= max && (*p & 0xc0) != 0x80) {

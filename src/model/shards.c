@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * model.safetensors.index.json and its twins: {"metadata": {"total_size": n}, "weight_map": {tensor:
+ * file}}. Every file there, every tensor in its file, none in two, the total right.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/tree.h"
+
+#include "model/checkpoint.h"
+
+static const struct fs live = {.prefix = ""};
+
+struct index {
+    struct checkpoint *c;
+    const char *folder;
+    const struct tree *map;
+    uint64_t bytes;
+    struct map *where; /* the same by name, for speed: tensor to struct tree */
+    struct map *seen;  /* tensor to the file it was found in */
+};
+
+static const char *shown(const struct index *x, const char *name)
+{
+    return issue_text(x->c->arena, str_of(name));
+}
+
+static const struct checkpoint_file *file_in(const struct index *x, const char *name)
+{
+    const char *path = arena_fmt(x->c->arena, "%s/%s", x->folder, name);
+    for (size_t i = 0; i < x->c->files.count; i++) {
+        if (strcmp(x->c->files.items[i].path, path) == 0) {
+            return &x->c->files.items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Every entry of the index against the file it names. */
+static void check_entry(struct index *x, const struct tree *entry, struct map *files)
+{
+    const char *name = entry->kind == TREE_SCALAR ? entry->text : NULL;
+    if (name == NULL || strchr(name, '/') != NULL) {
+        issue_add(x->c->issues, SEVERITY_ERROR, "index-entry",
+                  "an entry of the index names no file",
+                  "Tensor '%s' should name a file of the same folder.", shown(x, entry->key));
+        return;
+    }
+    const struct checkpoint_file *f = file_in(x, name);
+    if (f == NULL && map_get(files, str_of(name)) == NULL) {
+        issue_add(x->c->issues, SEVERITY_ERROR, "index-file-missing", "a shard is missing",
+                  "The index names '%s', which is not in the folder.", shown(x, name));
+    }
+    map_put(files, str_of(name), x);
+    if (f != NULL && f->tensors != NULL && tensor_find(f->tensors, entry->key) == NULL) {
+        issue_add(x->c->issues, SEVERITY_ERROR, "index-tensor-missing",
+                  "a tensor is not in the shard that the index names", "'%s' should be in '%s'.",
+                  shown(x, entry->key), shown(x, name));
+    }
+}
+
+/* Every tensor of the shards against the index. */
+static void check_file(struct index *x, const struct checkpoint_file *f)
+{
+    const char *slash = strrchr(f->path, '/');
+    const char *base = slash != NULL ? slash + 1 : f->path;
+    for (size_t i = 0; i < f->tensors->count; i++) {
+        const struct tensor *t = &f->tensors->tensors[i];
+        const struct tree *entry = map_get(x->where, str_of(t->name));
+        const char *where = entry != NULL && entry->text != NULL ? entry->text : NULL;
+        x->bytes += t->bytes;
+        if (where == NULL) {
+            issue_add(x->c->issues, SEVERITY_ERROR, "index-tensor-extra",
+                      "a shard holds a tensor that the index does not list", "'%s' is in '%s'.",
+                      shown(x, t->name), base);
+        } else if (strcmp(where, base) != 0) {
+            issue_add(x->c->issues, SEVERITY_ERROR, "index-tensor-elsewhere",
+                      "a tensor is in another shard than the index says",
+                      "'%s' is in '%s'; the index says '%s'.", shown(x, t->name), base,
+                      shown(x, where));
+        }
+        if (map_get(x->seen, str_of(t->name)) != NULL) {
+            issue_add(x->c->issues, SEVERITY_ERROR, "index-tensor-twice",
+                      "a tensor is in two shards", "'%s' is in '%s' and in '%s'.",
+                      shown(x, t->name), base, (const char *)map_get(x->seen, str_of(t->name)));
+        }
+        map_put(x->seen, str_of(t->name), (void *)base);
+    }
+}
+
+static void check_total(struct index *x, const struct tree *metadata)
+{
+    const struct tree *total = tree_get(metadata, "total_size");
+    if (total == NULL || total->value.kind != VALUE_INT) {
+        return;
+    }
+    if ((uint64_t)total->value.integer != x->bytes) {
+        issue_add(x->c->issues, SEVERITY_ERROR, "index-total",
+                  "total_size of the index is not that of the shards",
+                  "The index says %" PRId64 " bytes, the tensors take %" PRIu64 ".",
+                  total->value.integer, x->bytes);
+    }
+}
+
+static void check_index(struct checkpoint *c, const char *folder, const char *name)
+{
+    struct err err;
+    struct str text;
+    const struct tree *doc;
+    const char *path = arena_fmt(c->arena, "%s/%s", folder, name);
+    if (!fs_exists(&live, c->arena, path)) {
+        return;
+    }
+    c->issues->file = path;
+    if (fs_read(&live, c->arena, path, (size_t)64 << 20, &text, &err) != ST_OK ||
+        tree_from_json(c->arena, text, path, TREE_LIMITS_DEFAULT, &doc, &err) != ST_OK) {
+        issue_add(c->issues, SEVERITY_ERROR, "index-unreadable", "the index cannot be read", "%s.",
+                  err.text);
+        return;
+    }
+    struct index x = {.c = c,
+                      .folder = folder,
+                      .map = tree_get(doc, "weight_map"),
+                      .where = map_new(c->arena),
+                      .seen = map_new(c->arena)};
+    if (x.map == NULL || x.map->kind != TREE_MAP || x.map->count == 0) {
+        issue_add(c->issues, SEVERITY_ERROR, "index-unreadable", "the index cannot be read",
+                  "It has no weight_map with tensors.");
+        return;
+    }
+    struct map *files = map_new(c->arena);
+    for (const struct tree *e = x.map->child; e != NULL; e = e->next) {
+        check_entry(&x, e, files);
+        map_put(x.where, str_of(e->key), (void *)e);
+    }
+    for (size_t i = 0; i < map_count(files); i++) {
+        const struct checkpoint_file *f = file_in(&x, map_key(files, i));
+        if (f != NULL && f->tensors != NULL) {
+            check_file(&x, f);
+        }
+    }
+    check_total(&x, tree_get(doc, "metadata"));
+}
+
+void checkpoint_check_shards(struct checkpoint *c)
+{
+    for (size_t i = 0; i < c->folders.count; i++) {
+        check_index(c, c->folders.items[i], "model.safetensors.index.json");
+        check_index(c, c->folders.items[i], "diffusion_pytorch_model.safetensors.index.json");
+        check_index(c, c->folders.items[i], "pytorch_model.bin.index.json");
+    }
+    c->issues->file = c->path;
+}
