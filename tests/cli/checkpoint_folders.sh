@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Folders of tests/samples/checkpoints, whole, and with what goes wrong between their files.
+. "$(dirname "$0")/lib.sh"
+: "${READ_CHECKPOINT:?}"
+SAMPLES=$SOURCE/tests/samples/checkpoints
+
+# fresh KIND: a copy in $F
+fresh() {
+    rm -rf "$TMP/copy"
+    cp -r "$SAMPLES/$1" "$TMP/copy"
+    F=$TMP/copy
+}
+
+# finds NAME ID: the copy is rejected, and for that reason among others
+finds() {
+    expect "$1" 1 "$READ_CHECKPOINT" -v "$F"
+    says "$1" out " $2: "
+}
+
+for kind in trainer adapter zero megatron dcp; do
+    expect "intact $kind" 0 "$READ_CHECKPOINT" "$SAMPLES/$kind"
+done
+
+fresh trainer; cp "$F/checkpoint-2/scheduler.pt" "$F/checkpoint-3/"; finds "scheduler of another step" trainer-step-mismatch
+fresh trainer; cp "$F/checkpoint-2/optimizer.pt" "$F/checkpoint-3/"; finds "optimizer of another step" trainer-step-mismatch
+fresh trainer; mv "$F/checkpoint-2" "$F/checkpoint-5"; finds "folder named after another step" trainer-step-mismatch
+fresh trainer; rm "$F/checkpoint-2/scheduler.pt"; finds "no scheduler" trainer-incomplete
+fresh trainer; rm "$F/checkpoint-2/rng_state_0.pth"; finds "a rank's random state" trainer-rank-missing
+fresh trainer; head -c 40 "$SAMPLES/trainer/checkpoint-2/trainer_state.json" >"$F/checkpoint-2/trainer_state.json"
+finds "cut trainer_state.json" trainer-state-broken
+fresh trainer; cp "$SAMPLES/adapter/base/model.safetensors" "$F/checkpoint-2/"; finds "weights of another model" trainer-optimizer-other-model
+fresh trainer; : >"$F/checkpoint-2/scaler.pt"; finds "an empty file" folder-empty-file
+fresh trainer; touch "$F/checkpoint-2/model.safetensors.tmp"; finds "an unfinished file" folder-half-written
+
+fresh adapter; cp "$F/untrained.st" "$F/adapter_model.safetensors"; finds "lora_B all zero" adapter-untrained
+fresh adapter; cp "$F/half.st" "$F/adapter_model.safetensors"; finds "lora_A alone" adapter-half-pair
+fresh adapter; cp "$F/other.st" "$F/adapter_model.safetensors"; finds "another base" adapter-other-base
+fresh adapter; sed -i 's/"r": 2/"r": 8/' "$F/adapter_config.json"; finds "another rank" adapter-rank
+fresh adapter; sed -i 's/"q_proj"/"k_proj"/' "$F/adapter_config.json"; finds "another target" adapter-target
+fresh adapter; rm "$F/adapter_model.safetensors"; finds "no tensors" adapter-missing
+
+Z=global_step3
+fresh zero; rm "$F/$Z/zero_pp_rank_0_mp_rank_00_optim_states.pt"; finds "a rank without optimizer" zero-rank-missing
+fresh zero; rm "$F/$Z/zero_pp_rank_1_mp_rank_00_optim_states.pt"; finds "the last rank without optimizer" zero-world-size
+fresh zero; cp "$F/step2.saved" "$F/$Z/zero_pp_rank_1_mp_rank_00_optim_states.pt"; finds "a rank of another step" zero-step-mismatch
+fresh zero; cp "$F/short.saved" "$F/$Z/zero_pp_rank_1_mp_rank_00_optim_states.pt"; finds "a rank with a part missing" zero-size
+fresh zero; rm "$F/$Z/mp_rank_00_model_states.pt"; finds "no model states" zero-rank-missing
+fresh zero; echo global_step9 >"$F/latest"; finds "latest names what is not there" zero-tag-missing
+fresh zero; mv "$F/$Z" "$F/global_step4"; echo global_step4 >"$F/latest"; finds "tag of another step" zero-step-mismatch
+
+fresh megatron; rm -r "$F/iter_0000007/mp_rank_00"; finds "a tensor rank is missing" megatron-rank-missing
+fresh megatron; echo 8 >"$F/latest_checkpointed_iteration.txt"; finds "iteration is not there" megatron-iteration-missing
+fresh megatron; mv "$F/iter_0000007" "$F/iter_0000009"; echo 9 >"$F/latest_checkpointed_iteration.txt"
+finds "iteration of another step" megatron-step-mismatch
+
+fresh dcp; rm "$F/.metadata"; finds "save without .metadata" dcp-incomplete
+fresh dcp; rm "$F/__0_0.distcp"; finds "a rank's file is missing" dcp-file-missing
+fresh dcp; truncate -s -100 "$F/__0_0.distcp"; finds "a rank's file is cut" dcp-cut
+fresh dcp; echo x >>"$F/__0_0.distcp"; finds "a rank's file has grown" dcp-bytes-behind
+fresh dcp; cp "$F/__0_0.distcp" "$F/__1_0.distcp"; finds "a file of another save" dcp-file-unused
+fresh dcp; LC_ALL=C sed -i 's/__0_0\.distcp/..\/_0.distcp/' "$F/.metadata"; finds "a path out of the folder" dcp-path
+finish
