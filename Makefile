@@ -23,7 +23,7 @@ test: all ## every test that needs no large download
 	@tools/install_deps.sh test
 	@tools/run_tests.sh test
 
-test-full: all ## the tests on real wheels and packages: several hundred MB of downloads
+test-full: all ## the tests on real wheels and packages: several GB of downloads
 	@tools/install_deps.sh full
 	@tools/run_tests.sh full
 

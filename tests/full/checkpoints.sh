@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Checkpoints written by the real libraries are accepted, and 3,000 copies with one fault each are not.
-# Needs torch, transformers, peft and deepspeed in the Python that CHECKPOINT_PYTHON names.
+# Needs torch, transformers, peft and deepspeed: oracle_env.sh.
 set -euo pipefail
-python=${CHECKPOINT_PYTHON:-python3}
+python=$("$(dirname "$0")/oracle_env.sh") || exit 77
 for package in torch transformers peft deepspeed; do
     "$python" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$package') is None)" || {
-        echo "skipped: $python has no $package (set CHECKPOINT_PYTHON)"
+        echo "skipped: $python has no $package"
         exit 77
     }
 done

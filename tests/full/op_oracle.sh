@@ -3,18 +3,11 @@
 # usage: op_oracle.sh ASSAY
 # PyTorch as oracle for every operator: float64 and float32 must pass `assay probe --check` without an
 # exception; in 16-bit formats the operators whose CPU kernels add up in the format itself are named.
-# Python with torch, safetensors, numpy and transformers: $ASSAY_TORCH_PYTHON, else a virtual environment
-# in $ASSAY_DOWNLOADS (default .cache/downloads; several GB).
+# Python with torch, safetensors, numpy and transformers: oracle_env.sh.
 set -euo pipefail
 assay=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
-store=${ASSAY_DOWNLOADS:-$here/../../.cache/downloads}
-python=${ASSAY_TORCH_PYTHON:-$store/python-oracle/bin/python}
-if [ ! -x "$python" ]; then
-    python3 -m venv "$store/python-oracle" &&
-        "$python" -m pip install --quiet --no-input torch safetensors numpy transformers ||
-        { echo "cannot install torch and transformers"; exit 77; }
-fi
+python=$("$here/oracle_env.sh") || exit 77
 "$python" -c 'import torch, safetensors, numpy, transformers' 2>/dev/null ||
     { echo "$python has no torch, safetensors, numpy and transformers"; exit 77; }
 scratch=$(mktemp -d)
