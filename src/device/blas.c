@@ -185,8 +185,8 @@ static enum status blas_open(struct arena *a, struct device *device, const char 
         file = map->l_name;
     }
     char real[PATH_MAX];
-    snprintf(library->identity.file, sizeof library->identity.file, "%s",
-             realpath(file, real) != NULL ? real : file);
+    snprintf(library->identity.file, sizeof library->identity.file, "%.*s",
+             (int)sizeof library->identity.file - 1, realpath(file, real) != NULL ? real : file);
     find_entries(library);
     if (library->entry_count == 0) {
         dlclose(handle);

@@ -46,11 +46,11 @@ struct gemm_probe {
     struct gemm_shape shape;
     enum gemm_values values;
     enum guard_side side;
-    uint32_t choice;       /* which of the library's choices: this number modulo their count */
-    uint64_t seed;         /* of the values; equal seeds and sizes have equal values */
+    uint32_t choice; /* which of the library's choices: this number modulo their count */
+    uint64_t seed;   /* of the values; equal seeds and sizes have equal values */
     enum gemm_poison poison;
-    bool plain_padding;    /* padding of A and B holds zeros in place of NaN */
-    uint32_t extra_bytes;  /* readable bytes between each operand and the hole */
+    bool plain_padding;   /* padding of A and B holds zeros in place of NaN */
+    uint32_t extra_bytes; /* readable bytes between each operand and the hole */
 };
 
 /* One product that the user asks for; negative fields are varied by the plan. */

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Values come from a table of prepared numbers, from a place that the seed chooses: copying is
+ * several times faster than drawing, and a group of small products must cost a microsecond.
+ */
+#include "ops/gemm_case.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ops/gemm_reference.h"
+
+/* Prime, so that no leading dimension walks in step with the table's period. */
+enum {
+    TABLE = 16381,
+    ROLES = 2,
+    POWERS = 16,
+    C_LARGEST = 16
+};
+
+/* Numbers for A (role 0) and for B (role 1), for a range of inner dimensions. */
+struct table {
+    bool made;
+    double *value;
+    double *magnitude;
+    char *element;
+};
+
+struct gemm_tables {
+    struct arena *arena;
+    /* [k's power of four]: grids and huge values shrink with k */
+    struct table rows[DTYPE_COUNT][GEMM_VALUES_COUNT][ROLES][POWERS];
+};
+
+/* Largest integer on the grid, so that every partial sum of alpha A B + beta C is exact: k terms of
+ * at most g^2, doubled by alpha = 2, must stay below 2^(p) with p significand bits of accumulation,
+ * and the result below 2^(p) of the output's. */
+static double grid_limit(enum dtype dtype, enum dtype dtype_c, int64_t k)
+{
+    unsigned bits = dtype_info(dtype_c)->mantissa_bits + 1;
+    double terms = (double)(k > 0 ? k : 1);
+    double limit = floor(sqrt(ldexp(1.0, (int)bits - 2) / terms));
+    double exact = ldexp(1.0, (int)dtype_info(dtype)->mantissa_bits + 1);
+    limit = limit > 8 ? 8 : limit;
+    limit = limit > exact ? exact : limit;
+    return limit < 1 ? 1 : limit;
+}
+
+static double uniform(uint64_t *state)
+{
+    *state = gemm_mix(*state);
+    return (double)(*state >> 11) * 0x1p-53;
+}
+
+static double draw(enum gemm_values values, unsigned role, enum dtype dtype, double limit,
+                   uint64_t *state)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    double u = uniform(state);
+    double sign = uniform(state) < 0.5 ? -1 : 1;
+    switch (values) {
+    case GEMM_VALUES_GRID: return floor(u * (2 * limit + 1)) - limit;
+    case GEMM_VALUES_WORST:
+        /* Terms of three sizes and both signs: sums are small beside them. */
+        return sign * (1 + u) * (uniform(state) < 0.34 ? 1024 : 1) / 64;
+    case GEMM_VALUES_DENORMAL:
+        return role == 0 ? sign * ldexp(u, info->min_exponent) : sign * (1 + u);
+    case GEMM_VALUES_HUGE: return sign * limit * (0.5 + 0.5 * u);
+    default: return 2 * u - 1;
+    }
+}
+
+static double limit_for(enum gemm_values values, enum dtype dtype, enum dtype dtype_c, int64_t k)
+{
+    if (values == GEMM_VALUES_HUGE) {
+        double narrow = dtype_info(dtype)->largest;
+        double wide = dtype_info(dtype_c)->largest;
+        double most = sqrt((narrow < wide ? narrow : wide) / (8.0 * (double)(k > 0 ? k : 1)));
+        return most;
+    }
+    return grid_limit(dtype, dtype_c, k);
+}
+
+/* Inner dimensions up to a power of four share a table. */
+static unsigned power_of(int64_t k)
+{
+    unsigned power = 0;
+    while (power < POWERS - 1 && ((int64_t)1 << (2 * power)) < k) {
+        power++;
+    }
+    return power;
+}
+
+static bool is_half(double x)
+{
+    return x * 2 == floor(x * 2) && fabs(x) <= 2;
+}
+
+bool gemm_is_exact(const struct gemm_shape *s, enum gemm_values values)
+{
+    if (values != GEMM_VALUES_GRID || !is_half(s->alpha) || !is_half(s->beta)) {
+        return false;
+    }
+    int64_t k = (int64_t)1 << (2 * power_of(s->k));
+    double limit = grid_limit(s->dtype_ab, s->dtype_c, k);
+    double most = 2 * limit * limit * (double)s->k + 2 * C_LARGEST;
+    return most <= ldexp(1.0, (int)dtype_info(s->dtype_c)->mantissa_bits);
+}
+
+static const struct table *table_of(struct gemm_tables *tables, const struct gemm_case *c,
+                                    unsigned role)
+{
+    unsigned power = power_of(c->k);
+    struct table *t = &tables->rows[c->dtype_ab][c->values][role][power];
+    if (t->made) {
+        return t;
+    }
+    size_t size = dtype_info(c->dtype_ab)->size;
+    t->value = arena_array(tables->arena, TABLE, sizeof *t->value);
+    t->magnitude = arena_array(tables->arena, TABLE, sizeof *t->magnitude);
+    t->element = arena_array(tables->arena, TABLE, size);
+    double limit = limit_for(c->values, c->dtype_ab, c->dtype_c, (int64_t)1 << (2 * power));
+    uint64_t state = gemm_mix(role + 2 * power + 64 * (unsigned)c->values);
+    for (size_t i = 0; i < TABLE; i++) {
+        double v = draw(c->values, role, c->dtype_ab, limit, &state);
+        dtype_set(c->dtype_ab, t->element + i * size, v);
+        t->value[i] = dtype_get(c->dtype_ab, t->element + i * size);
+        t->magnitude[i] = fabs(t->value[i]);
+    }
+    t->made = true;
+    return t;
+}
+
+/* `count` elements from place `from` of a table that repeats. */
+static void take(char *to, const char *table, size_t from, size_t count, size_t size)
+{
+    while (count != 0) {
+        size_t run = TABLE - from < count ? TABLE - from : count;
+        memcpy(to, table + from * size, run * size);
+        to += run * size;
+        count -= run;
+        from = 0;
+    }
+}
+
+static void transpose4(uint32_t *to, const uint32_t *from, int64_t rows, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            to[j + i * columns] = from[i + j * rows];
+        }
+    }
+}
+
+static void transpose8(uint64_t *to, const uint64_t *from, int64_t rows, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        for (int64_t i = 0; i < rows; i++) {
+            to[j + i * columns] = from[i + j * rows];
+        }
+    }
+}
+
+static void transpose(void *to, const void *from, int64_t rows, int64_t columns, size_t size)
+{
+    if (size == sizeof(uint32_t)) {
+        transpose4(to, from, rows, columns);
+        return;
+    }
+    if (size == sizeof(uint64_t)) {
+        transpose8(to, from, rows, columns);
+        return;
+    }
+    for (int64_t i = 0; i < rows * columns; i++) {
+        memcpy((char *)to + (size_t)(i / rows + i % rows * columns) * size,
+               (const char *)from + (size_t)i * size, size);
+    }
+}
+
+/* One operand of all batch entries: elements, their transposes, values and magnitudes. */
+struct operand {
+    char *element, *element_transposed;
+    double *value, *value_transposed;
+    double *magnitude, *magnitude_transposed;
+};
+
+static void make_operand(struct gemm_case *c, unsigned role, int64_t rows, int64_t columns,
+                         struct operand *ret)
+{
+    const struct table *t = table_of(c->tables, c, role);
+    size_t size = dtype_info(c->dtype_ab)->size;
+    size_t each = (size_t)(rows * columns);
+    size_t all = each * (size_t)c->batch;
+    bool both = role == 1;
+    ret->element = arena_array(c->arena, all + 1, size);
+    ret->element_transposed = arena_array(c->arena, all + 1, size);
+    ret->value = arena_array(c->arena, all + 1, sizeof(double));
+    ret->value_transposed = both ? arena_array(c->arena, all + 1, sizeof(double)) : NULL;
+    ret->magnitude = arena_array(c->arena, all + 1, sizeof(double));
+    ret->magnitude_transposed = both ? arena_array(c->arena, all + 1, sizeof(double)) : NULL;
+    size_t from = (size_t)(gemm_mix(c->seed + role) % TABLE);
+    take(ret->element, t->element, from, all, size);
+    take((char *)ret->value, (const char *)t->value, from, all, sizeof(double));
+    take((char *)ret->magnitude, (const char *)t->magnitude, from, all, sizeof(double));
+    for (int64_t i = 0; i < c->batch; i++) {
+        size_t at = (size_t)i * each;
+        transpose(ret->element_transposed + at * size, ret->element + at * size, rows, columns,
+                  size);
+        if (both) {
+            transpose(ret->value_transposed + at, ret->value + at, rows, columns, sizeof(double));
+            transpose(ret->magnitude_transposed + at, ret->magnitude + at, rows, columns,
+                      sizeof(double));
+        }
+    }
+}
+
+static void make_c(struct gemm_case *c, size_t count)
+{
+    size_t size = dtype_info(c->dtype_c)->size;
+    char *element = arena_array(c->arena, count + 1, size);
+    double *value = arena_array(c->arena, count + 1, sizeof *value);
+    uint64_t state = gemm_mix(c->seed + ROLES);
+    for (size_t i = 0; i < count; i++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        /* Even integers: half of one is exact too. */
+        double v = (double)((int64_t)(state >> 60) - 8) * 2;
+        v = c->values == GEMM_VALUES_DENORMAL
+                ? v * ldexp(1.0, dtype_info(c->dtype_c)->min_exponent - 8)
+                : v;
+        dtype_set(c->dtype_c, element + i * size, v);
+        value[i] = dtype_get(c->dtype_c, element + i * size);
+    }
+    c->c = element;
+    c->c_value = value;
+}
+
+static void multiply(struct gemm_case *c, const struct operand *a, const struct operand *b)
+{
+    size_t mn = (size_t)(c->m * c->n);
+    double *product = arena_array(c->arena, mn * (size_t)c->batch + 1, sizeof *product);
+    double *magnitude = arena_array(c->arena, mn * (size_t)c->batch + 1, sizeof *magnitude);
+    double *scratch = arena_array(c->arena, mn + 1, sizeof *scratch);
+    for (int64_t i = 0; i < c->batch; i++) {
+        size_t at_a = (size_t)(i * c->m * c->k);
+        size_t at_b = (size_t)(i * c->k * c->n);
+        struct gemm_factors f = {.m = c->m, .n = c->n, .k = c->k};
+        f.a = a->value + at_a;
+        f.b = b->value + at_b;
+        f.b_transposed = b->value_transposed + at_b;
+        if (c->dtype_ab == DTYPE_F64 && !c->exact) {
+            gemm_reference_extended(&f, product + (size_t)i * mn);
+        } else {
+            gemm_reference(&f, product + (size_t)i * mn, scratch);
+        }
+        if (!c->exact) {
+            f.a = a->magnitude + at_a;
+            f.b = b->magnitude + at_b;
+            f.b_transposed = b->magnitude_transposed + at_b;
+            gemm_reference(&f, magnitude + (size_t)i * mn, scratch);
+        }
+    }
+    c->product = product;
+    c->magnitude = c->exact ? NULL : magnitude;
+}
+
+struct gemm_case *gemm_case_new(struct arena *a)
+{
+    struct gemm_case *c = arena_alloc(a, sizeof *c);
+    struct gemm_tables *tables = arena_alloc(a, sizeof *tables);
+    tables->arena = a;
+    c->tables = tables;
+    c->arena = arena_new((size_t)64 << 30);
+    c->mark = arena_mark(c->arena);
+    return c;
+}
+
+void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
+{
+    const struct gemm_shape *s = &probe->shape;
+    bool exact = gemm_is_exact(s, probe->values);
+    if (c->made && c->exact == exact && c->m == s->m && c->n == s->n && c->k == s->k &&
+        c->batch == s->batch && c->dtype_ab == s->dtype_ab && c->dtype_c == s->dtype_c &&
+        c->values == probe->values && c->seed == probe->seed) {
+        return;
+    }
+    arena_rewind(c->arena, c->mark);
+    c->made = true;
+    c->m = s->m;
+    c->n = s->n;
+    c->k = s->k;
+    c->batch = s->batch;
+    c->dtype_ab = s->dtype_ab;
+    c->dtype_c = s->dtype_c;
+    c->values = probe->values;
+    c->seed = probe->seed;
+    c->exact = exact;
+    struct operand a;
+    struct operand b;
+    make_operand(c, 0, c->m, c->k, &a);
+    make_operand(c, 1, c->k, c->n, &b);
+    c->a = a.element;
+    c->a_transposed = a.element_transposed;
+    c->b = b.element;
+    c->b_transposed = b.element_transposed;
+    make_c(c, (size_t)(c->m * c->n * c->batch));
+    multiply(c, &a, &b);
+}
+
+void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
+                     struct gemm_bound *ret_bound)
+{
+    const struct dtype_info *out = dtype_info(s->dtype_c);
+    bool small = dtype_info(s->dtype_ab)->size < 4;
+    enum dtype sum = small || s->dtype_ab == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
+    double u = dtype_unit_roundoff(sum);
+    double inner = (double)s->k + 2;
+    /* TF32 keeps 10 bits of each operand: two more roundings of 2^-11 a product. */
+    double operands = s->compute == GEMM_COMPUTE_TF32 ? 2 * 0x1p-11 * 1.001 : 0;
+    /* The reference's own error: k additions in float64, or in long double for float64. */
+    double own = sum == DTYPE_F64 ? inner * 0x1p-64 + 3 * 0x1p-53 : inner * 0x1p-53;
+    double tiny = ldexp(1.0, dtype_info(sum)->min_exponent - (int)dtype_info(sum)->mantissa_bits);
+    double tiny_out = ldexp(1.0, out->min_exponent - (int)out->mantissa_bits);
+    bool stored = s->dtype_c != sum;
+    double scale = fabs(s->alpha) > 1 ? fabs(s->alpha) : 1;
+    *ret_bound = (struct gemm_bound){
+        .product = inner * u / (1 - inner * u) + operands + own,
+        .addend = 2 * u * 1.001 + 2 * 0x1p-53,
+        .absolute = ((double)s->k * scale + 3) * tiny + (stored ? tiny_out : 0),
+        .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,
+        .exact = gemm_is_exact(s, values),
+    };
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The side of a trial that runs in a child; used by gemm_trial.c only. */
+#ifndef ASSAY_OPS_GEMM_CHILD_H
+#define ASSAY_OPS_GEMM_CHILD_H
+
+#include "ops/gemm_judge.h"
+
+enum {
+    GEMM_CHOICES_MAX = 64
+};
+
+/* Where the operands of the item in hand lie; written before each call. */
+struct gemm_placement {
+    uint64_t address[GEMM_OPERAND_COUNT];
+    uint64_t bytes[GEMM_OPERAND_COUNT];
+    enum guard_side side;
+    struct gemm_choice choice;
+};
+
+/* Shared by parent and child. */
+struct gemm_shared {
+    struct gemm_result result;
+    struct gemm_placement placement;
+};
+
+/* What the child keeps between items. */
+struct gemm_child {
+    const struct gemm_target *target;
+    const struct gemm_source *source;
+    struct gemm_shared *shared;
+    /* in the child only */
+    struct arena *arena;
+    struct device *device;
+    struct guard *guard;
+    struct gemm_library *library;
+    struct gemm_case *numbers;
+    struct guard_region *regions[GEMM_OPERAND_COUNT];
+    uint64_t memory_bytes;
+    struct gemm_choice *choices;
+    size_t choice_count;
+    struct gemm_shape choices_for; /* the shape they were asked for */
+    bool choices_known;
+};
+
+/* isolate_batch's functions; context is a struct gemm_child. */
+void gemm_child_start(void *context);
+void gemm_child_item(void *context, size_t index);
+void gemm_child_faulted(void *context, size_t index, const struct isolate_end *end);
+
+/* What an end was and which operand it belongs to, from the placement; fills all but `index`. */
+void gemm_attribute(const struct gemm_placement *placement, const struct isolate_end *end,
+                    struct gemm_fault *ret_fault);
+
+/* Counts a fault and keeps it while there is room. */
+void gemm_note_fault(struct gemm_result *result, const struct gemm_fault *fault);
+
+#endif
