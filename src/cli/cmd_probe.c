@@ -1,59 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * assay probe: operators on trial. This file holds the options and the table of modes; each mode has
- * a file of its own, probe_<mode>.c.
+ * a file of its own, probe_<mode>.c. Without a mode's option, libraries are tried.
  */
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/probe.h"
 #include "cli/probe_check.h"
-
-/* A way to put an implementation on trial, chosen by its option. */
-struct probe_mode {
-    const char *name; /* option without dashes */
-    int (*run)(struct cli *cli);
-};
+#include "cli/probe_torch.h"
+#include "cli/session.h"
 
 static const struct probe_mode modes[] = {
     {"check", probe_check},
+    {"torch", probe_torch},
 };
 
 static int run_probe(struct cli *cli)
 {
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        if (cli_value(cli, modes[i].name, NULL)) {
+        if (cli_flag(cli, modes[i].name)) {
             return modes[i].run(cli);
         }
     }
-    return cli_fail(cli, EXIT_USAGE, "probe needs --check FILE: tensors of an operator to judge");
+    return probe_gemm(cli);
 }
 
 static const char *const description[] = {
-    "Puts operators on trial: each result and each gradient is compared with a reference in float64 "
-    "and with the error that the number format allows, which is derived for every operator. NaN "
-    "fails, and what was not given is 'could not tell', never a pass.",
-    "--check FILE reads a safetensors file that any framework wrote: the operator's name and "
+    "Puts implementations of operators on trial, under guard and against a reference in higher "
+    "precision: every operand ends at, or begins behind, a page that is not mapped, and every result is "
+    "compared with the error that its number format allows. A read past an operand that gives right "
+    "numbers is caught, and so are wrong numbers that never fault. The guard proves itself first on "
+    "planted faults; where it does not, the answer is 'could not tell'.",
+    "Without --check and --torch, matrix products of CPU libraries are tried: those that a program here "
+    "gets, or those of --library. A fault is localised: entry point, kernel family, operand, distance, "
+    "the smallest size that still fails, the nearest that pass. The library runs in child processes: "
+    "crashes, hangs and illegal instructions are results, and the campaign goes on after them.",
+    "--torch puts the user's own PyTorch on trial: a small agent runs each operator, forward and "
+    "backward, in the user's interpreter, in every way PyTorch offers and in four placements. A crash, a "
+    "hang and a missing backward are results with names.",
+    "--check FILE judges a safetensors file that any framework wrote: the operator's name and "
     "attributes as metadata, tensors input.x, output.y, grad_output.y, grad.x. docs/probe.md lists "
     "operators and tensors and shows how to write such a file in ten lines.",
     NULL,
 };
 
 static const struct example examples[] = {
+    {"assay probe", "try the BLAS libraries that programs on this machine get"},
+    {"assay probe --library /usr/lib/x86_64-linux-gnu/libblis.so.4", "try one library"},
+    {"assay probe --level full --resume campaign.state",
+     "over 100,000 products a library and format; go on where a killed run was"},
+    {"assay probe --torch", "try the PyTorch of VIRTUAL_ENV, else of python3, on the CPU"},
+    {"assay probe --torch=/opt/venv/bin/python --device cuda --dtype bf16 attention linear",
+     "two operators in bfloat16 on the GPU (torch calls HIP devices cuda too)"},
+    {"assay probe --torch --torch-module my_kernel.py --device cuda",
+     "a kernel of your own: the file defines inputs(torch), run(inputs), reference(inputs)"},
     {"assay probe --check case.safetensors", "judge what a framework computed and saved"},
-    {"assay probe --check a.safetensors --check b.safetensors --json", "several cases, as JSON"},
     {0},
 };
 
 static const struct option_spec options[] = {
+    PROBE_LIBRARY_OPTIONS,
+    PROBE_TORCH_OPTIONS,
     {"check", 0, OPTION_REPEAT, "FILE",
      "Judge the tensors of an operator in FILE; may be repeated"},
+    {"device", 0, OPTION_VALUE, "cpu|cuda", "Where PyTorch's operators run (cpu)"},
+    {"level", 0, OPTION_VALUE, "quick|full", "Size of the plan; quick takes seconds a library"},
+    {"dtype", 0, OPTION_REPEAT, "TYPE", "Only this number format: float32, float64, bf16, fp16"},
+    {"seed", 0, OPTION_VALUE, "N", "Another choice of layouts and values (1)"},
+    {"deadline", 0, OPTION_VALUE, "SECONDS",
+     "What takes longer is a hang (a product 10, a case of PyTorch 60, on a GPU 180)"},
     REPORT_OPTIONS,
     {0},
 };
 
 const struct command command_probe = {
     .name = "probe",
-    .summary = "Put operators on trial against a float64 reference",
-    .operands = "",
+    .summary = "Put operators of libraries and of PyTorch on trial, under guard and against a reference",
+    .operands = "[OP...]",
     .operand_kind = "none",
     .description = description,
     .examples = examples,

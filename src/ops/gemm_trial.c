@@ -150,6 +150,12 @@ enum status gemm_trial(const struct gemm_target *target, const struct gemm_sourc
     if (shared == NULL) {
         return err_sys(err, errno, "cannot share %zu bytes with a child process", sizeof *shared);
     }
+    if (options != NULL && options->before != NULL) {
+        shared->result = *options->before;
+        shared->result.opened = false;
+        shared->result.stopped = false;
+        shared->result.refusal[0] = '\0';
+    }
     struct trial t = {
         .child = {.target = target, .source = source, .shared = shared},
         .options = options != NULL ? options : &defaults,

@@ -103,9 +103,10 @@ struct gemm_result {
 };
 
 struct gemm_trial_options {
-    size_t first;             /* begin at this item */
-    unsigned deadline_ms;     /* for one item; 0: ten seconds */
-    unsigned crashes_allowed; /* ends that cost a new child; 0: 50 */
+    size_t first;                     /* begin at this item */
+    unsigned deadline_ms;             /* for one item; 0: ten seconds */
+    unsigned crashes_allowed;         /* ends that cost a new child; 0: 50 */
+    const struct gemm_result *before; /* counts and faults to begin with; NULL: none */
     void *tick_context;
     /* About ten times a second; false stops. */
     bool (*tick)(void *context, const struct gemm_result *so_far, size_t done);

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * assay probe is a dispatcher over ways to put an implementation on trial: each is a row of the
+ * table in cmd_probe.c with a file of its own. A mode is chosen by an option or by a first operand.
+ */
+#ifndef ASSAY_CLI_PROBE_H
+#define ASSAY_CLI_PROBE_H
+
+#include "cli/command.h"
+#include "device/blas.h"
+#include "device/device.h"
+#include "ops/gemm_trial.h"
+#include "report/report.h"
+
+struct probe_mode {
+    const char *name; /* option without dashes, or operand */
+    bool is_operand;
+    int (*run)(struct cli *cli);
+};
+
+/* Matrix products of vendor libraries under guard: the mode without an option. */
+int probe_gemm(struct cli *cli);
+
+/* What each back end offers on this machine, and what is missing. */
+int probe_why(struct cli *cli);
+
+/* --- libraries (probe_libraries.c) --------------------------------------------------------------- */
+
+struct probe_library {
+    const struct gemm_vendor *vendor;
+    const char *name; /* what the user or the default list says */
+    const char *path; /* what is opened; NULL: where the vendor looks itself */
+};
+
+struct probe_library_list {
+    struct probe_library *items;
+    size_t count;
+    size_t capacity;
+};
+
+/* Of --library, else what this machine has: the libblas.so.3 and libcblas.so.3 that a process here
+ * would get, and BLAS libraries in the loader's cache. */
+void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list);
+
+/* --- one campaign (probe_campaign.c) ------------------------------------------------------------- */
+
+/* A library's way through the plan, and what came of it. */
+struct probe_run {
+    struct probe_library library;
+    struct gemm_target target;
+    struct gemm_result *result;
+    bool guarded; /* the start-up proof was passed */
+    const char *guard_sentence;
+};
+
+struct probe_plan {
+    enum gemm_level level;
+    uint64_t seed;
+    struct gemm_plan *plan;
+    uint64_t digest; /* of everything that makes the plan what it is */
+};
+
+struct probe_state; /* see probe_state.c */
+
+/* Runs the plan on one library, with progress; goes on where `state` says, which may be NULL. */
+enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
+                           struct probe_state *state, const char *what, struct err *err) MUST_USE;
+
+/* --- results (probe_findings.c) ------------------------------------------------------------------ */
+
+/* Findings of one library: one for each kind of fault and operand. Localises, shrinks, and writes
+ * reproducers under --reproducer. */
+void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
+                    struct finding_list *findings);
+
+/* The row of a library in the table of the report. */
+void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
+                 struct report_table *ret_table);
+
+/* --- what other commands run (probe_gemm.c) ------------------------------------------------------ */
+
+/* The quick plan on the CPU's BLAS: the stage `operators` of qualify. */
+enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
+                        struct err *err) MUST_USE;
+
+#endif

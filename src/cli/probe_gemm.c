@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matrix products of vendor libraries: options to a plan, the guard's proof, one campaign a library. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/probe.h"
+#include "cli/probe_state.h"
+#include "cli/session.h"
+
+enum {
+    DEADLINE_MAX_S = 86400
+};
+
+/* Test hook: guards without holes, to show that nothing is believed then. */
+#define UNGUARDED_HOOK "ASSAY_TEST_NO_GUARD"
+
+static enum status choose_dtypes(const struct cli *cli, struct gemm_plan_options *options,
+                                 struct err *err)
+{
+    const char *name;
+    for (size_t i = 0; (name = cli_repeat(cli, "dtype", i)) != NULL; i++) {
+        enum dtype dtype;
+        if (!dtype_find(str_of(name), &dtype) || !dtype_info(dtype)->is_float) {
+            return err_set(err, ST_USAGE,
+                           "--dtype '%s': not a floating-point format; float32, "
+                           "float64, bfloat16, float16 are",
+                           name);
+        }
+        if (options->dtype_count == ARRAY_LEN(options->dtypes)) {
+            return err_set(err, ST_USAGE, "--dtype: at most %zu formats",
+                           ARRAY_LEN(options->dtypes));
+        }
+        options->dtypes[options->dtype_count++] = dtype;
+    }
+    if (options->dtype_count == 0) {
+        options->dtypes[options->dtype_count++] = DTYPE_F32;
+        options->dtypes[options->dtype_count++] = DTYPE_F64;
+        options->dtypes[options->dtype_count++] = DTYPE_BF16;
+        options->dtypes[options->dtype_count++] = DTYPE_F16;
+    }
+    return ST_OK;
+}
+
+static uint64_t digest_of(const struct gemm_plan *plan)
+{
+    uint64_t digest = gemm_plan_count(plan);
+    for (size_t i = 0; i < gemm_plan_count(plan); i += 1 + i / 64) {
+        struct gemm_probe p;
+        gemm_plan_get(plan, i, &p);
+        const uint64_t parts[] = {(uint64_t)p.shape.m,   (uint64_t)p.shape.n,   (uint64_t)p.shape.k,
+                                  (uint64_t)p.shape.lda, (uint64_t)p.shape.ldc, p.seed,
+                                  p.shape.dtype_ab};
+        for (size_t j = 0; j < ARRAY_LEN(parts); j++) {
+            digest = gemm_mix(digest ^ parts[j]);
+        }
+    }
+    return digest;
+}
+
+static enum status make_plan(struct cli *cli, enum gemm_level level, struct probe_plan *ret_plan,
+                             struct err *err)
+{
+    struct gemm_plan_options options = {.level = level, .wide_output = true, .sparse_memory = true};
+    if (str_to_u64(str_of(cli_value(cli, "seed", "1")), 10, &options.seed) != ST_OK) {
+        return err_set(err, ST_USAGE, "--seed '%s' is not a number of 64 bits",
+                       cli_value(cli, "seed", "1"));
+    }
+    TRY(choose_dtypes(cli, &options, err));
+    const char *shapes = cli_value(cli, "shapes", NULL);
+    if (shapes != NULL) {
+        uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+        TRY(gemm_wishes_read(cli->arena, shapes, memory, &options.wishes, &options.wish_count,
+                             err));
+    }
+    struct gemm_plan *plan = gemm_plan_new(cli->arena, &options);
+    *ret_plan = (struct probe_plan){
+        .level = options.level, .seed = options.seed, .plan = plan, .digest = digest_of(plan)};
+    return ST_OK;
+}
+
+static enum status prove(struct cli *cli, bool unguarded, struct guard_proof *ret_proof,
+                         struct err *err)
+{
+    const struct guard_proof_options options = {
+        .force_strength = unguarded,
+        .strength = GUARD_NONE,
+    };
+    cli_progress(cli, "proving the guard: planted reads and writes past an operand");
+    return guard_prove(DEVICE_CPU, 0, &options, ret_proof, err);
+}
+
+struct trial_set {
+    struct probe_plan plan;
+    struct probe_library_list libraries;
+    struct probe_run *runs;
+    struct probe_state *state;
+    uint64_t probes;
+};
+
+static enum status try_all(struct cli *cli, struct trial_set *set, struct finding_list *findings,
+                           struct err *err)
+{
+    bool unguarded = getenv(UNGUARDED_HOOK) != NULL;
+    struct guard_proof *proof = arena_alloc(cli->arena, sizeof *proof);
+    TRY(prove(cli, unguarded, proof, err));
+    set->runs = arena_array(cli->arena, set->libraries.count + 1, sizeof *set->runs);
+    for (size_t i = 0; i < set->libraries.count; i++) {
+        struct probe_run *run = &set->runs[i];
+        run->library = set->libraries.items[i];
+        run->guarded = proof->reads_proven && proof->writes_proven;
+        run->guard_sentence = proof->sentence;
+        run->target = (struct gemm_target){.vendor = run->library.vendor,
+                                           .device_kind = DEVICE_CPU,
+                                           .path = run->library.path,
+                                           .unguarded = unguarded};
+        const char *what = arena_fmt(cli->arena, "library %zu of %zu, %s", i + 1,
+                                     set->libraries.count, run->library.name);
+        TRY(probe_campaign(cli, &set->plan, run, set->state, what, err));
+        set->probes += run->result->probes;
+        probe_findings(cli, &set->plan, run, findings);
+    }
+    return ST_OK;
+}
+
+static const char *verdict(struct cli *cli, const struct trial_set *set,
+                           const struct finding_list *findings)
+{
+    const char *counts = session_counts(cli, findings);
+    size_t convicted = 0;
+    size_t unknown = 0;
+    for (size_t i = 0; i < set->libraries.count; i++) {
+        convicted += set->runs[i].result->faulty != 0;
+        unknown += !set->runs[i].guarded || set->runs[i].result->probes == 0;
+    }
+    if (unknown != 0 && convicted == 0) {
+        return arena_fmt(cli->arena, "could not tell: %s", counts);
+    }
+    return arena_fmt(cli->arena, "%zu of %zu libraries at fault, %llu products: %s", convicted,
+                     set->libraries.count, (unsigned long long)set->probes, counts);
+}
+
+static int no_library(struct cli *cli)
+{
+    return cli_fail(cli, EXIT_UNKNOWN,
+                    "no BLAS library was found by the loader: name one with --library PATH, or "
+                    "install one (Debian: libopenblas0-pthread)");
+}
+
+static enum status check_operands(const struct cli *cli, struct err *err)
+{
+    for (size_t i = 0; i < cli->operands.count; i++) {
+        if (strcmp(cli->operands.items[i], "gemm") != 0) {
+            return err_set(err, ST_USAGE,
+                           "'%s': libraries are tried with the operator gemm (matrix product)",
+                           cli->operands.items[i]);
+        }
+    }
+    uint64_t deadline = 0;
+    const char *text = cli_value(cli, "deadline", "10");
+    if (str_to_u64(str_of(text), 10, &deadline) != ST_OK || deadline == 0 ||
+        deadline > DEADLINE_MAX_S) {
+        return err_set(err, ST_USAGE, "--deadline '%s': seconds from 1 to %d", text,
+                       DEADLINE_MAX_S);
+    }
+    return ST_OK;
+}
+
+int probe_gemm(struct cli *cli)
+{
+    struct err err = {0};
+    struct trial_set set = {0};
+    bool full = strcmp(cli_value(cli, "level", "quick"), "full") == 0;
+    enum status st = check_operands(cli, &err);
+    if (st == ST_OK) {
+        st = make_plan(cli, full ? GEMM_LEVEL_FULL : GEMM_LEVEL_QUICK, &set.plan, &err);
+    }
+    const char *state = cli_value(cli, "resume", NULL);
+    if (st == ST_OK && state != NULL) {
+        st = probe_state_open(cli->arena, state, set.plan.digest, gemm_plan_count(set.plan.plan),
+                              &set.state, &err);
+    }
+    if (st != ST_OK) {
+        return cli_fail(cli, st == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
+    }
+    probe_libraries(cli, DEVICE_CPU, &set.libraries);
+    if (set.libraries.count == 0) {
+        return no_library(cli);
+    }
+    struct finding_list findings = {0};
+    if (try_all(cli, &set, &findings, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    struct report report = {.command = "probe", .schema_version = 1};
+    report.lists[report.list_count++] = (struct report_list){.key = "findings",
+                                                             .findings = &findings};
+    report.numbers[report.number_count++] = (struct report_number){"probes", (int64_t)set.probes};
+    probe_table(cli, set.runs, set.libraries.count, &report.tables[report.table_count++]);
+    report.verdict = verdict(cli, &set, &findings);
+    return session_report(cli, &report, session_exit(&findings));
+}
+
+enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
+                        struct err *err)
+{
+    struct trial_set set = {0};
+    TRY(make_plan(cli, GEMM_LEVEL_QUICK, &set.plan, err));
+    probe_libraries(cli, DEVICE_CPU, &set.libraries);
+    if (set.libraries.count != 0) {
+        TRY(try_all(cli, &set, findings, err));
+    }
+    *ret_probes = set.probes;
+    return ST_OK;
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which libraries assay probe puts on trial. Names only: nothing is opened here. */
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+
+#include "cli/probe.h"
+#include "facts/ld_cache.h"
+
+enum {
+    LD_CACHE_MAX = 64 << 20
+};
+
+/* What a program that links a generic BLAS gets, by way of the loader. */
+static const char *const generic[] = {"libblas.so.3", "libcblas.so.3"};
+
+/* Beginnings of names in the loader's cache. */
+static const char *const families[] = {
+    "libopenblas.so.", "libopenblas64.so.", "libblis.so.",      "libdnnl.so.",     "libmkl_rt.so.",
+    "libxsmm.so.",     "libarmpl_lp64.so.", "libaocl-blis.so.", "libflexiblas.so."};
+
+static void add(struct cli *cli, struct probe_library_list *list, const char *name,
+                const char *path)
+{
+    static const struct fs live = {.prefix = ""};
+    const char *real = path;
+    if (fs_realpath(&live, cli->arena, path, &real, NULL) != ST_OK) {
+        real = path;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].path, real) == 0) {
+            return;
+        }
+    }
+    *VEC_PUSH(cli->arena, list) = (struct probe_library){
+        .vendor = &gemm_vendor_blas, .name = name, .path = real};
+}
+
+static void from_cache(struct cli *cli, struct probe_library_list *list)
+{
+    static const struct fs live = {.prefix = ""};
+    struct str bytes;
+    struct ld_cache cache;
+    if (fs_read(&live, cli->arena, "/etc/ld.so.cache", LD_CACHE_MAX, &bytes, NULL) != ST_OK ||
+        ld_cache_parse(cli->arena, bytes, &cache, NULL) != ST_OK) {
+        return;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(generic); i++) {
+        const char *path = ld_cache_lookup(&cache, generic[i], NULL, 0);
+        if (path != NULL) {
+            add(cli, list, generic[i], path);
+        }
+    }
+    for (size_t f = 0; f < ARRAY_LEN(families); f++) {
+        for (size_t i = 0; i < cache.count; i++) {
+            if (str_starts(str_of(cache.entries[i].name), families[f])) {
+                add(cli, list, cache.entries[i].name, cache.entries[i].path);
+            }
+        }
+    }
+}
+
+void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list)
+{
+    struct probe_library_list list = {0};
+    const char *path;
+    for (size_t i = 0; (path = cli_repeat(cli, "library", i)) != NULL; i++) {
+        *VEC_PUSH(cli->arena, &list) = (struct probe_library){
+            .vendor = &gemm_vendor_blas, .name = path, .path = path};
+    }
+    if (list.count == 0 && kind == DEVICE_CPU) {
+        from_cache(cli, &list);
+    }
+    *ret_list = list;
+}
