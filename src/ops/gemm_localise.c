@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Shrinking by trial: candidates are run by the hundred in one child, and the smallest that still
+ * shows the same kind of fault in the same operand is taken.
+ */
+#include "ops/gemm_localise.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#include "ops/gemm_shrink.h"
+
+enum {
+    EXAMPLES_MAX = 64,
+    PAD_STEPS = 64,
+    CHOICES_TRIED = 24
+};
+
+const char *gemm_kernel_verdict_name(enum gemm_kernel_verdict verdict)
+{
+    static const char *const names[GEMM_KERNEL_VERDICT_COUNT] = {
+        "clean", "faulty", "illegal instruction", "not available"};
+    return verdict < GEMM_KERNEL_VERDICT_COUNT ? names[verdict] : "unknown";
+}
+
+static double volume(const struct gemm_shape *s)
+{
+    return (double)(s->m + 1) * (double)(s->n + 1) * (double)(s->k + 1) * (double)s->batch;
+}
+
+/* Failing products of the campaign, smallest first, at most EXAMPLES_MAX. */
+static void collect_examples(struct gemm_shrink *z, const struct gemm_source *source,
+                             const struct gemm_result *result, struct gemm_probe_list *ret)
+{
+    struct gemm_probe_list list = {0};
+    for (size_t i = 0; i < result->fault_count; i++) {
+        const struct gemm_fault *f = &result->faults[i];
+        if (f->kind != z->kind || f->operand != z->operand) {
+            continue;
+        }
+        struct gemm_probe p;
+        source->get(source->context, f->index, &p);
+        size_t at = list.count;
+        if (list.count < EXAMPLES_MAX) {
+            VEC_PUSH(z->arena, &list);
+        } else if (volume(&list.items[--at].shape) <= volume(&p.shape)) {
+            continue;
+        }
+        while (at > 0 && volume(&list.items[at - 1].shape) > volume(&p.shape)) {
+            list.items[at] = list.items[at - 1];
+            at--;
+        }
+        list.items[at] = p;
+    }
+    *ret = list;
+}
+
+/* Entry points that other libraries have too make a better report. */
+static int preference(const char *choice)
+{
+    return strstr(choice, "row-major") != NULL                                         ? 1
+           : strstr(choice, "column-major") != NULL && strstr(choice, "batch") == NULL ? 0
+           : strstr(choice, "Fortran") != NULL                                         ? 2
+                                                                                       : 3;
+}
+
+static enum status prefer_choice(struct gemm_shrink *z, struct err *err)
+{
+    struct gemm_probe_list list = {0};
+    for (uint32_t c = 0; c < CHOICES_TRIED; c++) {
+        struct gemm_probe p = z->best;
+        p.choice = c;
+        *VEC_PUSH(z->arena, &list) = p;
+    }
+    TRY(gemm_shrink_run(z, &list, err));
+    int best = preference(z->fault.choice.name);
+    for (size_t i = 0; i < list.count; i++) {
+        const struct gemm_fault *f = gemm_shrink_outcome(z, i);
+        if (f != NULL && preference(f->choice.name) < best) {
+            best = preference(f->choice.name);
+            z->best = list.items[i];
+            z->fault = *f;
+        }
+    }
+    return ST_OK;
+}
+
+/* Readable bytes at the edge with which all examples are clean. */
+static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_probe_list *examples,
+                                    int64_t *ret_bytes, struct err *err)
+{
+    size_t size = dtype_info(z->best.shape.dtype_ab)->size;
+    struct gemm_probe_list list = {0};
+    for (uint32_t step = 1; step <= PAD_STEPS; step++) {
+        for (size_t i = 0; i < examples->count; i++) {
+            struct gemm_probe p = examples->items[i];
+            p.extra_bytes = step * (uint32_t)size;
+            *VEC_PUSH(z->arena, &list) = p;
+        }
+    }
+    TRY(gemm_shrink_run(z, &list, err));
+    uint32_t last_bad = 0;
+    for (size_t i = 0; i < list.count; i++) {
+        if (gemm_shrink_outcome(z, i) != NULL) {
+            last_bad = list.items[i].extra_bytes;
+        }
+    }
+    bool found = last_bad < PAD_STEPS * (uint32_t)size;
+    *ret_bytes = found ? (int64_t)last_bad + (int64_t)size : -1;
+    return ST_OK;
+}
+
+static bool is_edge(enum gemm_fault_kind kind)
+{
+    return kind == GEMM_READS_OUTSIDE || kind == GEMM_WRITES_OUTSIDE ||
+           kind == GEMM_TOUCHES_OUTSIDE;
+}
+
+/* --- kernel families --------------------------------------------------------------------------- */
+
+static bool known_kernel(const struct gemm_kernel_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (name[0] != '\0' && strcmp(list->items[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status try_kernels(struct gemm_shrink *z, const struct gemm_probe_list *examples,
+                               const char *family, struct gemm_kernel_list *ret, struct err *err)
+{
+    const struct blas_forcing *forcing = blas_forcing_of(family);
+    struct gemm_target target = *z->target;
+    const struct gemm_target *normal = z->target;
+    if (forcing == NULL || target.variable != NULL) {
+        return ST_OK;
+    }
+    target.variable = forcing->variable;
+    z->target = &target;
+    enum status st = ST_OK;
+    for (size_t i = 0; forcing->values[i] != NULL && st == ST_OK; i++) {
+        target.value = forcing->values[i];
+        st = gemm_shrink_run(z, examples, err);
+        const struct gemm_result *r = z->result;
+        if (st != ST_OK || known_kernel(ret, r->identity.kernel)) {
+            continue;
+        }
+        bool started = r->opened && r->probes != 0;
+        bool illegal = r->by_kind[GEMM_ILLEGAL] != 0 ||
+                       (!started && strstr(r->refusal, "illegal instruction") != NULL);
+        *VEC_PUSH(z->arena, ret) = (struct gemm_kernel){
+            .variable = forcing->variable,
+            .value = forcing->values[i],
+            .name = arena_strdup(z->arena, r->identity.kernel),
+            .verdict = illegal          ? GEMM_KERNEL_ILLEGAL
+                       : !started       ? GEMM_KERNEL_REFUSED
+                       : r->faulty != 0 ? GEMM_KERNEL_FAULTY
+                                        : GEMM_KERNEL_CLEAN,
+            .faults = r->faulty,
+            .tried = r->probes,
+        };
+    }
+    z->target = normal;
+    return st;
+}
+
+/* --- the whole --------------------------------------------------------------------------------- */
+
+/* Runs the examples again; the smallest that fails again is where shrinking starts. */
+static enum status repeat(struct gemm_shrink *z, const struct gemm_probe_list *examples,
+                          bool *ret_repeats, struct err *err)
+{
+    *ret_repeats = false;
+    TRY(gemm_shrink_run(z, examples, err));
+    for (size_t i = 0; i < examples->count; i++) {
+        const struct gemm_fault *f = gemm_shrink_outcome(z, i);
+        if (f != NULL) {
+            z->best = examples->items[i];
+            z->fault = *f;
+            *ret_repeats = true;
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+enum status gemm_localise(struct arena *a, const struct gemm_target *target,
+                          const struct gemm_source *source, const struct gemm_result *result,
+                          enum gemm_fault_kind kind, enum gemm_operand operand,
+                          struct gemm_diagnosis *ret_diagnosis, struct err *err)
+{
+    struct gemm_shrink z = {.arena = arena_new(0), .target = target, .kind = kind};
+    z.operand = operand;
+    z.result = arena_alloc(z.arena, sizeof *z.result);
+    struct gemm_diagnosis d = {.clean_bytes = -1};
+    struct gemm_probe_list examples;
+    collect_examples(&z, source, result, &examples);
+    for (size_t i = 0; i < result->fault_count; i++) {
+        const struct gemm_fault *f = &result->faults[i];
+        if (f->kind == kind && f->operand == operand) {
+            d.count++;
+            d.farthest = llabs(f->distance) > llabs(d.farthest) ? f->distance : d.farthest;
+            z.fault = d.count == 1 ? *f : z.fault;
+        }
+    }
+    enum status st = repeat(&z, &examples, &d.repeats, err);
+    if (st == ST_OK && d.repeats) {
+        st = prefer_choice(&z, err);
+    }
+    if (st == ST_OK && d.repeats) {
+        st = gemm_shrink(&z, err);
+    }
+    if (st == ST_OK && d.repeats && kind != GEMM_HANGS) {
+        st = gemm_shrink_neighbours(&z, a, &d.neighbours, err);
+    }
+    if (st == ST_OK && d.repeats && is_edge(kind)) {
+        st = find_clean_bytes(&z, &examples, &d.clean_bytes, err);
+    }
+    if (st == ST_OK && d.repeats) {
+        struct gemm_kernel_list kernels = {0};
+        st = try_kernels(&z, &examples, result->identity.family, &kernels, err);
+        for (size_t i = 0; i < kernels.count; i++) {
+            struct gemm_kernel *to = VEC_PUSH(a, &d.kernels);
+            *to = kernels.items[i];
+            to->name = arena_strdup(a, to->name);
+        }
+    }
+    d.probe = z.best;
+    d.fault = z.fault;
+    arena_free(z.arena);
+    TRY(st);
+    *ret_diagnosis = d;
+    return ST_OK;
+}

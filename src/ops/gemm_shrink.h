@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Making a failing product smaller; used by gemm_localise.c. */
+#ifndef ASSAY_OPS_GEMM_SHRINK_H
+#define ASSAY_OPS_GEMM_SHRINK_H
+
+#include "ops/gemm_localise.h"
+
+struct gemm_shrink {
+    struct arena *arena; /* scratch */
+    const struct gemm_target *target;
+    enum gemm_fault_kind kind;
+    enum gemm_operand operand;
+    struct gemm_result *result; /* of the last run */
+    struct gemm_probe best;     /* fails as wanted */
+    struct gemm_fault fault;
+};
+
+/* Runs the probes; outcomes are asked for one by one until the next run. */
+enum status gemm_shrink_run(struct gemm_shrink *z, const struct gemm_probe_list *list,
+                            struct err *err) MUST_USE;
+
+/* The fault of probe `index` of the last run when it is of the wanted kind and operand, else NULL. */
+const struct gemm_fault *gemm_shrink_outcome(const struct gemm_shrink *z, size_t index);
+
+/* Makes z->best as small and plain as it still fails. */
+enum status gemm_shrink(struct gemm_shrink *z, struct err *err) MUST_USE;
+
+/* The variants of z->best one step away. Words live in `a`. */
+enum status gemm_shrink_neighbours(struct gemm_shrink *z, struct arena *a,
+                                   struct gemm_neighbour_list *ret, struct err *err) MUST_USE;
+
+#endif
