@@ -75,7 +75,8 @@ static const struct option_spec options[] = {
 
 const struct command command_probe = {
     .name = "probe",
-    .summary = "Put operators of libraries and of PyTorch on trial, under guard and against a reference",
+    .summary =
+        "Put operators of libraries and of PyTorch on trial, under guard and against a reference",
     .operands = "[OP...]",
     .operand_kind = "none",
     .description = description,

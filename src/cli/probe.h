@@ -13,16 +13,20 @@
 #include "report/report.h"
 
 struct probe_mode {
-    const char *name; /* option without dashes, or operand */
-    bool is_operand;
+    const char *name; /* option without dashes */
     int (*run)(struct cli *cli);
 };
 
+/* Options of the mode that tries libraries. */
+#define PROBE_LIBRARY_OPTIONS                                                                    \
+ {"library", 0, OPTION_REPEAT, "PATH", "Try this library; may be given again"},                  \
+     {"shapes", 0, OPTION_VALUE, "FILE", "Sizes to try, one product a line: M N K [lda=...]"},   \
+ {                                                                                               \
+  "resume", 0, OPTION_VALUE, "FILE", "Keep the state of the campaign in FILE, and go on from it" \
+ }
+
 /* Matrix products of vendor libraries under guard: the mode without an option. */
 int probe_gemm(struct cli *cli);
-
-/* What each back end offers on this machine, and what is missing. */
-int probe_why(struct cli *cli);
 
 /* --- libraries (probe_libraries.c) --------------------------------------------------------------- */
 
@@ -68,19 +72,12 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
 
 /* --- results (probe_findings.c) ------------------------------------------------------------------ */
 
-/* Findings of one library: one for each kind of fault and operand. Localises, shrinks, and writes
- * reproducers under --reproducer. */
+/* Findings of one library: one for each kind of fault and operand. Localises and shrinks. */
 void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
                     struct finding_list *findings);
 
 /* The row of a library in the table of the report. */
 void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                  struct report_table *ret_table);
-
-/* --- what other commands run (probe_gemm.c) ------------------------------------------------------ */
-
-/* The quick plan on the CPU's BLAS: the stage `operators` of qualify. */
-enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
-                        struct err *err) MUST_USE;
 
 #endif

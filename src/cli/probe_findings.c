@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From results to findings, and the table of libraries. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/probe.h"
+#include "ops/gemm_localise.h"
 
 void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                  struct report_table *ret_table)
@@ -16,10 +18,11 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
     };
     struct value *cells = arena_array(cli->arena, count * ARRAY_LEN(columns) + 1, sizeof *cells);
     struct value *v = cells;
+    const struct value none = {.kind = VALUE_NULL};
     for (size_t i = 0; i < count; i++) {
         const struct gemm_result *r = runs[i].result;
-        const struct value none = {.kind = VALUE_NULL};
         bool tried = r->probes != 0;
+        bool told = tried && runs[i].guarded && !r->stopped;
         *v++ = value_string(runs[i].library.name);
         *v++ = tried ? value_string(r->identity.family) : none;
         *v++ = r->identity.version[0] != '\0' ? value_string(r->identity.version) : none;
@@ -31,9 +34,7 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
         *v++ = tried ? value_real(r->worst) : none;
         *v++ = tried && r->seconds > 0 ? value_int((int64_t)((double)r->probes / r->seconds))
                                        : none;
-        *v++ = value_string(r->faulty != 0               ? "at fault"
-                            : !tried || !runs[i].guarded ? "could not tell"
-                                                         : "clean");
+        *v++ = value_string(r->faulty != 0 ? "at fault" : told ? "clean" : "could not tell");
         *v++ = value_string(runs[i].library.path);
     }
     *ret_table = (struct report_table){.key = "libraries",
@@ -43,31 +44,223 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                                        .row_count = count};
 }
 
+/* --- words ------------------------------------------------------------------------------------- */
+
+static const char operand_letters[] = "ABC?";
+
+static const char *library_title(struct cli *cli, const struct probe_run *run)
+{
+    const struct blas_identity *id = &run->result->identity;
+    return arena_fmt(cli->arena, "%s%s%s", id->family, id->version[0] != '\0' ? " " : "",
+                     id->version);
+}
+
+static const char *title_of(struct cli *cli, const struct probe_run *run,
+                            const struct gemm_diagnosis *d)
+{
+    static const char *const words[GEMM_FAULT_KIND_COUNT] = {
+        [GEMM_READS_OUTSIDE] = "reads outside operand",
+        [GEMM_WRITES_OUTSIDE] = "writes outside operand",
+        [GEMM_TOUCHES_OUTSIDE] = "touches memory outside operand",
+        [GEMM_STRAYS] = "touches memory that is not mapped, far from every operand",
+        [GEMM_WRITES_GAP] = "writes between the columns of operand",
+        [GEMM_LEAVES_UNWRITTEN] = "leaves cells unwritten in operand",
+        [GEMM_NOT_FINITE] = "gives NaN or infinity where the result is a number, in operand",
+        [GEMM_INACCURATE] = "is less accurate than rounding allows, in operand",
+        [GEMM_FLOAT_MODE] = "changes the floating-point mode of the calling thread",
+        [GEMM_ILLEGAL] = "runs an instruction that this CPU does not have (wrong kernel)",
+        [GEMM_ABORTS] = "aborts the process",
+        [GEMM_CRASHES] = "ends the process",
+        [GEMM_HANGS] = "does not return within the deadline",
+        [GEMM_DEVICE_LOST] = "loses the device",
+    };
+    const struct gemm_fault *f = &d->fault;
+    const char *text = words[f->kind] != NULL ? words[f->kind] : "is at fault";
+    if (f->operand == GEMM_OPERAND_NONE) {
+        return arena_fmt(cli->arena, "%s: matrix product %s", library_title(cli, run), text);
+    }
+    return arena_fmt(cli->arena, "%s: matrix product %s %c", library_title(cli, run), text,
+                     operand_letters[f->operand]);
+}
+
+static void evidence(struct cli *cli, struct finding *to, const char *source, const char *text)
+{
+    *VEC_PUSH(cli->arena, &to->evidence) = (struct evidence){.source = source, .text = text};
+}
+
+static const char *place_words(struct cli *cli, const struct gemm_fault *f)
+{
+    char c = operand_letters[f->operand];
+    bool edge = f->kind == GEMM_READS_OUTSIDE || f->kind == GEMM_WRITES_OUTSIDE ||
+                f->kind == GEMM_TOUCHES_OUTSIDE;
+    const char *verb = f->kind == GEMM_WRITES_OUTSIDE  ? "write"
+                       : f->kind == GEMM_READS_OUTSIDE ? "read"
+                                                       : "access";
+    if (edge && f->distance >= 0) {
+        return arena_fmt(cli->arena, "%s of %c, %lld bytes behind its last byte (distance +%lld)",
+                         verb, c, (long long)f->distance, (long long)f->distance);
+    }
+    if (edge) {
+        return arena_fmt(cli->arena, "%s of %c, %lld bytes before its first byte", verb, c,
+                         (long long)-f->distance);
+    }
+    if (f->row >= 0) {
+        return arena_fmt(
+            cli->arena, "cell (%lld, %lld) holds %.9g, expected %.9g within %.3g; %lld cells wrong",
+            (long long)f->row, (long long)f->column, f->got, f->want, f->bound,
+            (long long)f->bad_cells);
+    }
+    return f->text[0] != '\0' ? arena_strdup(cli->arena, f->text)
+                              : arena_fmt(cli->arena, "signal %d", f->signal);
+}
+
+static const char *neighbour_words(struct cli *cli, const struct gemm_diagnosis *d)
+{
+    struct strbuf out;
+    strbuf_init(&out, cli->arena, 400);
+    for (size_t i = 0; i < d->neighbours.count; i++) {
+        if (!d->neighbours.items[i].fails) {
+            strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "", d->neighbours.items[i].change);
+        }
+    }
+    return out.n != 0 ? out.p : "none of those one step away";
+}
+
+static void kernel_evidence(struct cli *cli, struct finding *to, const struct gemm_diagnosis *d)
+{
+    for (enum gemm_kernel_verdict v = 0; v < GEMM_KERNEL_REFUSED; v++) {
+        struct strbuf out;
+        strbuf_init(&out, cli->arena, 600);
+        const char *variable = "";
+        for (size_t i = 0; i < d->kernels.count; i++) {
+            const struct gemm_kernel *k = &d->kernels.items[i];
+            if (k->verdict == v) {
+                variable = k->variable;
+                strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "",
+                           k->name[0] != '\0' ? k->name : k->value);
+            }
+        }
+        if (out.n != 0) {
+            evidence(cli, to, variable,
+                     arena_fmt(cli->arena, "kernels %s: %s", gemm_kernel_verdict_name(v), out.p));
+        }
+    }
+}
+
+static void remedies(struct cli *cli, struct finding *to, const struct gemm_diagnosis *d)
+{
+    for (size_t i = 0; i < d->kernels.count; i++) {
+        const struct gemm_kernel *k = &d->kernels.items[i];
+        if (k->verdict == GEMM_KERNEL_CLEAN) {
+            *VEC_PUSH(cli->arena, &to->remedy) = arena_fmt(
+                cli->arena,
+                "export %s=%s   # kernels '%s': clean on the %llu failing "
+                "products that were tried again",
+                k->variable, k->value, k->name, (unsigned long long)k->tried);
+            break;
+        }
+    }
+    *VEC_PUSH(cli->arena, &to->remedy) =
+        "Use another library for this product, or a version that assay probe acquits.";
+}
+
+static void explain(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
+                    enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
+                    struct finding_list *findings)
+{
+    struct gemm_source source = gemm_source_of_plan(plan->plan);
+    struct gemm_diagnosis d = {0};
+    struct err err = {0};
+    cli_progress(cli, "%s: shrinking %s", run->library.name, gemm_fault_slug(kind));
+    enum status st = gemm_localise(cli->arena, &run->target, &source, run->result, kind, operand,
+                                   &d, &err);
+    if (st != ST_OK || !d.repeats) {
+        for (size_t i = run->result->fault_count; i > 0; i--) {
+            const struct gemm_fault *f = &run->result->faults[i - 1];
+            d.fault = f->kind == kind && f->operand == operand ? *f : d.fault;
+        }
+        gemm_plan_get(plan->plan, d.fault.index, &d.probe);
+    }
+    struct finding *to = VEC_PUSH(cli->arena, findings);
+    *to = (struct finding){.id = gemm_fault_slug(kind), .severity = SEVERITY_ERROR};
+    to->confidence = d.repeats ? 1 : 0.6;
+    to->title = title_of(cli, run, &d);
+    to->claim = arena_fmt(
+        cli->arena, "%llu of %llu products (%llu of them in this way) are at fault, through %s%s",
+        (unsigned long long)run->result->faulty, (unsigned long long)run->result->probes,
+        (unsigned long long)count, d.fault.choice.name,
+        d.repeats ? "; the smallest one found fails each time it is run."
+                  : "; it did not come again when the products were run a second time.");
+    struct strbuf shape;
+    strbuf_init(&shape, cli->arena, 300);
+    gemm_shape_print(&shape, &d.probe.shape);
+    const char *source_name = run->library.path;
+    evidence(cli, to, source_name,
+             arena_fmt(cli->arena, "smallest product: %s, %s", shape.p, d.fault.choice.name));
+    evidence(cli, to, source_name,
+             arena_fmt(cli->arena, "%s; operands at the %s of their memory",
+                       place_words(cli, &d.fault), guard_side_name(d.fault.side)));
+    if (d.repeats) {
+        evidence(cli, to, source_name,
+                 arena_fmt(cli->arena, "one step away, these pass: %s", neighbour_words(cli, &d)));
+    }
+    if (d.clean_bytes >= 0) {
+        evidence(cli, to, source_name,
+                 arena_fmt(cli->arena,
+                           "with %lld readable bytes at the edge none of the products that fail "
+                           "here would; farthest first access %+lld bytes",
+                           (long long)d.clean_bytes, (long long)d.farthest));
+    }
+    if (run->result->identity.kernel[0] != '\0') {
+        evidence(
+            cli, to, source_name,
+            arena_fmt(cli->arena, "kernel family chosen here: %s", run->result->identity.kernel));
+    }
+    kernel_evidence(cli, to, &d);
+    remedies(cli, to, &d);
+}
+
+/* A result without a fault, or beside one, that says less than "clean". */
+static void reservations(struct cli *cli, const struct probe_run *run,
+                         struct finding_list *findings)
+{
+    const struct gemm_result *r = run->result;
+    const char *why = NULL;
+    const char *id = "gemm-not-tried";
+    if (!run->guarded) {
+        id = "gemm-guard-not-proven";
+        why = run->guard_sentence;
+    } else if (!r->opened || r->stopped) {
+        why = r->refusal[0] != '\0' ? r->refusal : "the campaign was stopped";
+    } else if (r->probes == 0) {
+        why = "it offers none of the products of this plan";
+    } else if (r->skipped != 0) {
+        why = arena_fmt(cli->arena, "%llu products were skipped for want of memory",
+                        (unsigned long long)r->skipped);
+    }
+    if (why == NULL) {
+        return;
+    }
+    struct finding *to = VEC_PUSH(cli->arena, findings);
+    *to = (struct finding){.id = id, .severity = SEVERITY_UNKNOWN, .confidence = 1};
+    to->title = arena_fmt(cli->arena, "could not tell about %s", run->library.name);
+    to->claim = arena_strdup(cli->arena, why);
+}
+
 void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
                     struct finding_list *findings)
 {
-    (void)plan;
     const struct gemm_result *r = run->result;
-    for (size_t i = 0; i < r->fault_count && i < 10; i++) {
-        const struct gemm_fault *f = &r->faults[i];
-        struct strbuf out;
-        strbuf_init(&out, cli->arena, 1000);
-        struct gemm_probe p;
-        gemm_plan_get(plan->plan, f->index, &p);
-        gemm_shape_print(&out, &p.shape);
-        strbuf_fmt(
-            &out,
-            " %s op %d side %d dist %lld cell %lld,%lld got %g want %g bound %g bad %lld %s %s",
-            gemm_fault_slug(f->kind), f->operand, f->side, (long long)f->distance,
-            (long long)f->row, (long long)f->column, f->got, f->want, f->bound,
-            (long long)f->bad_cells, f->choice.name, gemm_values_name(p.values));
-        *VEC_PUSH(cli->arena, findings) = (struct finding){.id = gemm_fault_slug(f->kind),
-                                                           .severity = SEVERITY_ERROR,
-                                                           .title = out.p,
-                                                           .claim = r->refusal};
+    for (enum gemm_fault_kind kind = 1; kind < GEMM_FAULT_KIND_COUNT && run->guarded; kind++) {
+        for (size_t operand = 0; operand <= GEMM_OPERAND_NONE; operand++) {
+            uint64_t count = 0;
+            for (size_t i = 0; i < r->fault_count; i++) {
+                count += r->faults[i].kind == kind && r->faults[i].operand == operand;
+            }
+            if (count != 0) {
+                explain(cli, plan, run, kind, (enum gemm_operand)operand, count, findings);
+            }
+        }
     }
-    if (!r->opened) {
-        *VEC_PUSH(cli->arena, findings) = (struct finding){
-            .id = "x", .severity = SEVERITY_UNKNOWN, .title = r->refusal, .claim = ""};
-    }
+    reservations(cli, run, findings);
 }

@@ -199,16 +199,3 @@ int probe_gemm(struct cli *cli)
     report.verdict = verdict(cli, &set, &findings);
     return session_report(cli, &report, session_exit(&findings));
 }
-
-enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
-                        struct err *err)
-{
-    struct trial_set set = {0};
-    TRY(make_plan(cli, GEMM_LEVEL_QUICK, &set.plan, err));
-    probe_libraries(cli, DEVICE_CPU, &set.libraries);
-    if (set.libraries.count != 0) {
-        TRY(try_all(cli, &set, findings, err));
-    }
-    *ret_probes = set.probes;
-    return ST_OK;
-}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# assay probe: bad input, and real libraries where they are installed.
+. "$(dirname "$0")/lib.sh"
+printf '2 2 1 transpose=nn beta=1\n4 15 3\n' >"$TMP/shapes"
+printf '4 16\n' >"$TMP/two"
+printf '1099511627776 1099511627776 4\n' >"$TMP/absurd"
+
+expect "no such library" 2 "$ASSAY" probe --shapes "$TMP/shapes" --library "$TMP/none.so"
+says "no such library" out "cannot open shared object"
+expect "library without a product" 2 "$ASSAY" probe --shapes "$TMP/shapes" --library libm.so.6
+says "library without a product" out "no matrix product"
+expect "unreadable shapes" 2 "$ASSAY" probe --shapes "$TMP/nowhere"
+expect "two sizes" 64 "$ASSAY" probe --shapes "$TMP/two"
+says "two sizes" err "two:1: a line needs three sizes"
+expect "absurd sizes" 2 "$ASSAY" probe --shapes "$TMP/absurd"
+says "absurd sizes" err "half of the memory"
+expect "no such dtype" 64 "$ASSAY" probe --dtype complex9
+expect "bad deadline" 64 "$ASSAY" probe --deadline 0
+
+[ -z "${SANITIZED:-}" ] || finish
+dir=/usr/lib/x86_64-linux-gnu
+open=$dir/openblas-pthread/libopenblas.so.0
+blis=$dir/blis-openmp/libblis.so.4
+if [ -e "$open" ]; then
+    expect "a sound library is acquitted" 0 "$ASSAY" probe --shapes "$TMP/shapes" --dtype f32 --library "$open"
+    says "a sound library is acquitted" out "clean"
+    ASSAY_TEST_NO_GUARD=1 expect "without a guard nothing is believed" 2 "$ASSAY" probe --shapes "$TMP/shapes" \
+        --dtype f32 --library "$open"
+    says "without a guard nothing is believed" out "could not tell"
+fi
+if [ -e "$blis" ]; then
+    expect "BLIS 0.9.0 is convicted" 1 "$ASSAY" probe --shapes "$TMP/shapes" --dtype f32 --library "$blis"
+    says "BLIS 0.9.0 is convicted" out "gemm-reads-past-operand"
+fi
+finish
