@@ -392,6 +392,10 @@ static bool take_line(struct torch_agent *g, struct arena *a, struct str line, i
     const struct tree *t = parse_line(a, line);
     if (is_event(t, "placed") && tree_number(t, "id", -1) == id) {
         torch_places_read(tree_get(t, "operands"), places);
+        reply->operand_count = places->count;
+        for (size_t i = 0; i < places->count; i++) {
+            reply->operands[i] = arena_strdup(a, places->items[i].name);
+        }
         return true;
     }
     if (is_event(t, "ended")) {

@@ -66,13 +66,19 @@ struct torch_fault {
     uint64_t offset;     /* of that instruction in the file's mapping */
 };
 
+enum {
+    TORCH_OPERANDS_MAX = 24
+};
+
 struct torch_reply {
     enum torch_end end;
-    bool in_backward;          /* that far the worker had come when it ended */
-    const struct tree *answer; /* of TORCH_ANSWERED */
-    struct torch_fault fault;  /* of TORCH_FAULT */
-    int signal, code;          /* of TORCH_DIED */
-    const char *text;          /* of TORCH_GARBAGE and TORCH_DIED: what was said last; never NULL */
+    bool in_backward;                         /* that far the worker had come when it ended */
+    const struct tree *answer;                /* of TORCH_ANSWERED */
+    struct torch_fault fault;                 /* of TORCH_FAULT */
+    int signal, code;                         /* of TORCH_DIED */
+    const char *operands[TORCH_OPERANDS_MAX]; /* that the worker had placed, in order */
+    size_t operand_count;
+    const char *text; /* of TORCH_GARBAGE and TORCH_DIED: what was said last; never NULL */
 };
 
 /* Starts the interpreter and waits for its proof. ST_ABSENT: no such program; ST_UNSUPPORTED: it runs

@@ -23,7 +23,7 @@ void torch_places_read(const struct tree *operands, struct torch_places *ret_pla
 {
     *ret_places = (struct torch_places){0};
     const struct tree *t = operands != NULL ? operands->child : NULL;
-    for (; t != NULL && ret_places->count < TORCH_PLACES_MAX; t = t->next) {
+    for (; t != NULL && ret_places->count < TORCH_OPERANDS_MAX; t = t->next) {
         struct torch_place *p = &ret_places->items[ret_places->count++];
         snprintf(p->name, sizeof p->name, "%s", tree_text(t, "name", "?"));
         p->address = number_of(t, "address");

@@ -15,10 +15,6 @@
 
 #include "ops/torch/agent.h"
 
-enum {
-    TORCH_PLACES_MAX = 24
-};
-
 /* Where the worker put an operand: its own bytes, and the mapping between two holes. */
 struct torch_place {
     char name[40];
@@ -27,7 +23,7 @@ struct torch_place {
 };
 
 struct torch_places {
-    struct torch_place items[TORCH_PLACES_MAX];
+    struct torch_place items[TORCH_OPERANDS_MAX];
     size_t count;
 };
 

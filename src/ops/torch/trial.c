@@ -131,7 +131,11 @@ static enum status write_request(struct request *r, const struct op_problem *p, 
     json_int(j, id);
     json_field(j, "op", p->c.op->name);
     json_field(j, "variant", r->probe->way);
-    json_field(j, "guard", torch_side_name(r->probe->side));
+    bool alone = r->probe->outputs_alone;
+    json_field(j, "guard", torch_side_name(alone ? TORCH_SIDE_NONE : r->probe->side));
+    if (alone || r->probe->only[0] != '\0') {
+        json_field(j, "outputs", torch_side_name(alone ? r->probe->side : TORCH_SIDE_NONE));
+    }
     json_field(j, "only", r->probe->only);
     json_key(j, "pad");
     json_int(j, r->probe->pad_bytes);
@@ -287,32 +291,31 @@ static void read_seconds(const struct tree *t, double seconds[2])
     }
 }
 
-static void read_answer(struct torch_agent *agent, struct arena *a, const struct op_problem *p,
-                        const struct tree *t, struct torch_result *r)
+static const char *written_text(struct arena *a, const struct tree *written)
+{
+    const char *name = tree_text(written, "name", "?");
+    if (strcmp(tree_text(written, "where", ""), "inside") == 0) {
+        return arena_fmt(a, "operand %s was changed, though it is only read", name);
+    }
+    return arena_fmt(a, "bytes %s operand %s were written, up to %s from its edge",
+                     tree_text(written, "where", "?"), name, tree_text(written, "distance", "?"));
+}
+
+void torch_answer_read(struct arena *a, const struct tree *t, struct torch_result *r)
 {
     r->forward.verdict = verdict_of_word(tree_text(t, "forward", ""));
     r->backward.verdict = verdict_of_word(tree_text(t, "backward", ""));
     r->message = arena_strdup(a, tree_text(t, "message", ""));
     read_seconds(t, r->seconds);
-    if (r->forward.verdict == TORCH_OK) {
-        judge_results(agent, a, p, t, r);
-    }
     const struct tree *written = tree_get(t, "written");
     if (written != NULL) {
         worst_of(r->backward.verdict == TORCH_OK ? &r->backward : &r->forward, TORCH_OVERWRITTEN);
-        r->message = arena_fmt(a, "%s was written %s%s%s", tree_text(written, "name", "?"),
-                               tree_text(written, "distance", "?"),
-                               strcmp(tree_text(written, "where", ""), "inside") == 0
-                                   ? " bytes from its start, though it is only read"
-                                   : " bytes ",
-                               strcmp(tree_text(written, "where", ""), "inside") == 0
-                                   ? ""
-                                   : tree_text(written, "where", ""));
+        r->message = written_text(a, written);
     }
 }
 
 /* The worker ended within a step: that one carries the verdict, results of the other are lost. */
-static void read_end(struct arena *a, const struct torch_reply *reply, struct torch_result *r)
+void torch_answer_ended(struct arena *a, const struct torch_reply *reply, struct torch_result *r)
 {
     r->forward.verdict = r->backward.verdict = TORCH_NOT_RUN;
     struct torch_step *step = reply->in_backward ? &r->backward : &r->forward;
@@ -356,9 +359,12 @@ enum status torch_trial_run(struct torch_agent *agent, struct arena *a, const st
     TRY(torch_agent_ask(agent, a, &text, id, probe->deadline_ms, &reply, err));
     struct torch_result result = {.message = ""};
     if (reply.end == TORCH_ANSWERED) {
-        read_answer(agent, a, p, reply.answer, &result);
+        torch_answer_read(a, reply.answer, &result);
+        if (strcmp(tree_text(reply.answer, "forward", ""), "ok") == 0) {
+            judge_results(agent, a, p, reply.answer, &result);
+        }
     } else {
-        read_end(a, &reply, &result);
+        torch_answer_ended(a, &reply, &result);
     }
     *ret_result = result;
     return ST_OK;

@@ -34,8 +34,9 @@ struct torch_probe {
     const char *way; /* of the agent: "F.linear" */
     enum torch_layout layout;
     enum torch_side side;
-    const char *only;  /* guard this operand alone; "": all of them */
-    int64_t pad_bytes; /* mapped bytes between the operand and its hole */
+    const char *only;   /* guard this operand alone; "": all of them */
+    bool outputs_alone; /* guard only what torch allocates itself, where that can be done */
+    int64_t pad_bytes;  /* mapped bytes between the operand and its hole */
     bool backward;
     int deadline_ms;
 };
@@ -80,6 +81,13 @@ struct torch_result {
 enum status torch_trial_run(struct torch_agent *agent, struct arena *a, const struct op_problem *p,
                             const struct torch_probe *probe, struct torch_result *ret_result,
                             struct err *err) MUST_USE;
+
+/* What an answer says without its numbers: verdicts, message, seconds, over-writes. */
+void torch_answer_read(struct arena *a, const struct tree *answer, struct torch_result *ret_result);
+
+/* The same for a worker that did not answer: the step in which it ended carries the verdict. */
+void torch_answer_ended(struct arena *a, const struct torch_reply *reply,
+                        struct torch_result *ret_result);
 
 const char *torch_layout_name(enum torch_layout layout);    /* "dense" */
 const char *torch_side_name(enum torch_side side);          /* "end" */

@@ -16,9 +16,48 @@ def classify(error):
     if isinstance(error, (NotImplementedError, AttributeError, ImportError)):
         return "missing"
     if any(w in low for w in ("not implemented", "not supported", "no available kernel", "unsupported",
-                              "is not available", "does not require grad", "does not support")):
+                              "is not available", "no viable backend", "does not require grad", "does not support")):
         return "missing"
     return "error"
+
+
+def compare(torch, got, exact, tolerance):
+    """Worst element of a user's kernel. The bound is the file's `tolerance` times the largest
+    reference; without one, 16 roundings of the result's format."""
+    got = got if isinstance(got, dict) else {"y": got}
+    exact = exact if isinstance(exact, dict) else {"y": exact}
+    worst = {"tensor": "", "index": "", "got": 0.0, "wanted": 0.0, "error": 0.0, "bound": 0.0, "bad": False}
+    for name, wanted in exact.items():
+        y = got[name].detach().to("cpu")
+        if tuple(y.shape) != tuple(wanted.shape):
+            return dict(worst, tensor=name, bad=True, shape=list(y.shape))
+        if y.numel() == 0:
+            continue
+        scale = tolerance if tolerance is not None else 16 * torch.finfo(y.dtype).eps
+        bound = scale * max(wanted.double().abs().max().item(), 1e-30)
+        error = (y.double() - wanted.double()).abs().flatten()
+        bad = bool((~(error <= bound)).any())
+        error = torch.where(torch.isnan(error), torch.full_like(error, float("inf")), error)
+        at = int(error.argmax())
+        if bad > worst["bad"] or worst["tensor"] == "":
+            rest, index = at, []
+            for n in reversed(y.shape):
+                index.insert(0, str(rest % n))
+                rest //= n
+            worst = {"tensor": name, "index": ",".join(index), "got": repr(y.flatten()[at].double().item()),
+                     "wanted": repr(wanted.flatten()[at].double().item()), "error": repr(error[at].item()),
+                     "bound": repr(bound), "bad": bad}
+    return worst
+
+
+def load_module(path):
+    """Names of a Python file; it is registered as a module because Triton reads its source again."""
+    import importlib.util
+    spec = importlib.util.spec_from_file_location("assay_kernel", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["assay_kernel"] = module
+    spec.loader.exec_module(module)
+    return vars(module)
 
 
 class Worker:
@@ -30,11 +69,14 @@ class Worker:
         if device != "cpu":
             # The allocator must be in place before the first allocation on the device.
             try:
-                torch.cuda.init()
-                self.guard = GpuGuard(torch)
-                self.allocations = TorchAllocations(torch, self.guard)
-            except (AttributeError, RuntimeError, OSError) as e:
-                self.guard_error = str(e)
+                self.allocations = TorchAllocations(torch)
+            except AttributeError:
+                pass  # torch before 2.0
+            torch.cuda.init()
+            self.guard = GpuGuard(torch)
+            if self.allocations:
+                self.allocations.guard = self.guard
+            torch.backends.cudnn.allow_tf32 = False  # float32 is tried as float32
         else:
             self.guard = CpuGuard()
 
@@ -67,7 +109,7 @@ class Worker:
         """Runs one case; the answer says how far it came."""
         answer = {"id": request["id"], "forward": "not run", "backward": "not run", "message": "", "results": []}
         if self.allocations:
-            self.allocations.side = request["guard"]
+            self.allocations.side = request.get("outputs", request["guard"])
         inputs = self.place(request, request["inputs"])
         upstream = self.place(request, request.get("upstream", []))
         self.reply({"id": request["id"], "event": "placed", "operands": [o.describe() for o in inputs + upstream]})
@@ -75,9 +117,11 @@ class Worker:
         step = "forward"
         self.record.step = 1
         try:
-            function = find_variant(request["op"], request["variant"])
+            chosen = find_way(request["op"], request["variant"])
+            for o in inputs:
+                o.spec["written"] = o.spec["name"] in chosen["writes"]
             started = time.perf_counter()
-            outputs = function(self.torch, named, request["attrs"])
+            outputs = chosen["run"](self.torch, named, request["attrs"])
             self.sync()
             answer["seconds"] = [time.perf_counter() - started, 0.0]
             if not isinstance(outputs, dict):
@@ -97,6 +141,48 @@ class Worker:
             answer[step] = classify(e)
             answer["message"] = "%s: %s" % (type(e).__name__, str(e).split("\nCUDA kernel errors")[0][:600])
         for o in inputs + upstream:
+            o.release()
+        return answer
+
+    def run_module(self, request):
+        """A user's own kernel: FILE defines inputs(torch), run(inputs), reference(inputs)."""
+        answer = {"id": request["id"], "forward": "not run", "backward": "not run", "message": "", "results": []}
+        torch = self.torch
+        if self.allocations:
+            self.allocations.side = request.get("outputs", request["guard"])
+        self.record.step = 1
+        operands = []
+        try:
+            module = load_module(request["module"])
+            for name in ("inputs", "run", "reference"):
+                if not callable(module.get(name)):
+                    raise NotImplementedError("%s defines no function %s" % (request["module"], name))
+            given, at, specs = {}, HEADER, []
+            for name, tensor in module["inputs"](torch).items():
+                given[name] = tensor.detach().to("cpu").contiguous()
+                placed = []
+                at = self.put(name, given[name], at, placed)
+                strides, step = [], 1
+                for n in reversed(placed[0]["shape"]):
+                    strides.insert(0, step)
+                    step *= n
+                specs.append(dict(placed[0], stride=strides, written=name in module.get("writes", ())))
+            operands = self.place(request, specs)
+            self.reply({"id": request["id"], "event": "placed", "operands": [o.describe() for o in operands]})
+            started = time.perf_counter()
+            got = module["run"]({o.spec["name"]: o.tensor for o in operands})
+            self.sync()
+            answer["seconds"] = [time.perf_counter() - started, 0.0]
+            exact = module["reference"]({n: x.double() if x.is_floating_point() else x for n, x in given.items()})
+            answer["forward"] = "ok"
+            answer["module"] = compare(torch, got, exact, module.get("tolerance"))
+            complaints = [c for c in (o.complaint() for o in operands) if c]
+            if complaints:
+                answer["written"] = complaints[0]
+        except Exception as e:
+            answer["forward"] = classify(e)
+            answer["message"] = "%s: %s" % (type(e).__name__, str(e).split("\nCUDA kernel errors")[0][:600])
+        for o in operands:
             o.release()
         return answer
 
@@ -164,7 +250,7 @@ def main():
     handler = install_fault_handler(record)
     hello = {"event": "hello", "python": sys.version.split()[0], "executable": sys.executable,
              "torch": torch.__version__, "cuda": torch.version.cuda or "", "hip": torch.version.hip or "",
-             "addresses": handler, "variants": list_variants(torch)}
+             "addresses": handler, "variants": list_variants(device)}
     try:
         hello.update(prove(torch, device, record))
     except Exception as e:

@@ -246,8 +246,9 @@ class TorchAllocations:
     there is no such way, so there outputs are not guarded.
     """
 
-    def __init__(self, torch, guard):
-        self.guard, self.side, self.live = guard, "end", {}
+    def __init__(self, torch):
+        """Before CUDA starts; `guard` is set before the first allocation."""
+        self.guard, self.side, self.live = None, "none", {}
         take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
         give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
         self.functions = take(self.allocate), give(self.release)
@@ -256,13 +257,14 @@ class TorchAllocations:
         torch._C._cuda_changeCurrentAllocator(self.allocator)
 
     def allocate(self, size, _device, _stream):
+        aligned = -(-size // self.guard.alignment) * self.guard.alignment
+        room = 0 if self.side in ("end", "begin") else self.guard.unit
         try:
-            at, usable = self.guard.take(size)
+            at, usable = self.guard.take(size + 2 * room)
+            self.guard.fill(at, 0xFF, usable)
         except RuntimeError:
             return 0
-        aligned = -(-size // self.guard.alignment) * self.guard.alignment
-        self.guard.fill(at, 0xFF, usable)
-        address = at + usable - aligned if self.side == "end" else at
+        address = at + usable - aligned if self.side == "end" else at + room
         self.live[address] = (at, usable)
         return address
 
@@ -279,6 +281,9 @@ class Operand:
         self.spec, self.guard, self.side = spec, guard, side
         self.source = shared + spec["offset"]
         self.size = spec["bytes"]
+        if side == "none" and guard is not None and spec["device"] != "cpu":
+            side, pad = "begin", guard.unit  # far from both holes
+            self.side = side
         if side == "none":
             self.low = self.usable = 0
             data = torch.frombuffer(bytearray(ctypes.string_at(self.source, max(self.size, 1))), dtype=torch.uint8)
@@ -287,7 +292,7 @@ class Operand:
         else:
             step = max(guard.alignment, 1)
             aligned = -(-self.size // step) * step
-            self.low, self.usable = guard.take(aligned + pad)
+            self.low, self.usable = guard.take(aligned + pad * (2 if side == "begin" else 1))
             guard.fill(self.low, self.CANARY, self.usable)
             self.address = self.low + pad if side == "begin" else self.low + self.usable - aligned - pad
             guard.upload(self.address, self.source, self.size)

@@ -13,18 +13,26 @@ class NotThisCase(Exception):
     pass
 
 
-def way(operator, name):
+def way(operator, name, writes=(), package=None, gpu=False):
+    """Adds a way: inputs it changes, the package that it needs, whether it runs on GPUs alone."""
     def add(function):
-        WAYS.setdefault(operator, {})[name] = function
+        WAYS.setdefault(operator, {})[name] = {"run": function, "writes": writes, "package": package, "gpu": gpu}
         return function
     return add
 
 
-def list_variants(torch):
-    return {operator: list(ways) for operator, ways in WAYS.items()}
+def list_variants(device):
+    """Ways that can be tried here, by operator."""
+    import importlib.util
+    found = {}
+    for operator, ways in WAYS.items():
+        found[operator] = [name for name, w in ways.items()
+                           if (w["package"] is None or importlib.util.find_spec(w["package"]) is not None)
+                           and not (w["gpu"] and device == "cpu")]
+    return found
 
 
-def find_variant(operator, name):
+def find_way(operator, name):
     if name not in WAYS.get(operator, {}):
         raise NotImplementedError("the agent knows no way '%s' of '%s'" % (name, operator))
     return WAYS[operator][name]

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loops over the plan; the problem of a case is solved once for all ways and placements of it. */
+#include "ops/torch/campaign.h"
+
+#include <string.h>
+
+#include "base/vec.h"
+
+#include "ops/torch/localise.h"
+
+/* Ends of the worker (fault, crash, hang) after which the rest of a row is left out. */
+#define ENDS_MAX 4
+
+static const struct placement {
+    enum torch_layout layout;
+    enum torch_side side;
+} placements[] = {
+    {TORCH_DENSE, TORCH_SIDE_END},
+    {TORCH_DENSE, TORCH_SIDE_BEGIN},
+    {TORCH_PADDED, TORCH_SIDE_END},
+    {TORCH_TRANSPOSED, TORCH_SIDE_END},
+};
+
+struct campaign {
+    struct torch_agent *agent;
+    struct arena *arena;   /* of the result */
+    struct arena *scratch; /* of one case */
+    const struct torch_campaign_options *o;
+    struct torch_campaign_result *result;
+    size_t done, total;
+};
+
+static struct torch_row *row_of(struct campaign *g, const struct op *op, const char *way,
+                                enum dtype dtype)
+{
+    struct torch_rows *rows = &g->result->rows;
+    for (size_t i = rows->count; i-- > 0;) {
+        struct torch_row *r = &rows->items[i];
+        if (r->dtype == dtype && strcmp(r->op, op->name) == 0 && strcmp(r->way, way) == 0) {
+            return r;
+        }
+    }
+    struct torch_row *r = VEC_PUSH(g->arena, rows);
+    *r = (struct torch_row){.op = op->name,
+                            .way = arena_strdup(g->arena, way),
+                            .dtype = dtype,
+                            .no_backward = op->backward == NULL};
+    r->forward.verdict = r->backward.verdict = TORCH_NOT_RUN;
+    return r;
+}
+
+/* Copies texts of a probe's result, which live on scratch, to the campaign's arena. */
+static const char *keep(struct campaign *g, const char *text)
+{
+    return text != NULL ? arena_strdup(g->arena, text) : NULL;
+}
+
+static bool ends_worker(enum torch_verdict v)
+{
+    return v == TORCH_FAULTED || v == TORCH_CRASHED || v == TORCH_TIMEOUT;
+}
+
+static void note_step(struct campaign *g, struct torch_cell *cell, const struct torch_step *step,
+                      const struct torch_result *r, const struct torch_probe *probe,
+                      const char *case_text)
+{
+    if (step->verdict == TORCH_NOT_RUN) {
+        return;
+    }
+    cell->probes++;
+    cell->bad += step->verdict > TORCH_NOT_RUN;
+    if (step->verdict == TORCH_OK) {
+        cell->passes = keep(g, case_text);
+    }
+    if (step->worst.tensor != NULL &&
+        (cell->worst.tensor == NULL || !(step->worst.ratio <= cell->worst.ratio))) {
+        cell->worst = step->worst;
+        cell->worst.tensor = keep(g, step->worst.tensor);
+        cell->worst.index = keep(g, step->worst.index);
+    }
+    bool first = cell->verdict == TORCH_NOT_RUN && step->verdict == TORCH_OK;
+    if (first || (step->verdict != TORCH_OK &&
+                  (cell->verdict == TORCH_NOT_RUN || step->verdict > cell->verdict))) {
+        cell->verdict = step->verdict;
+        cell->case_text = keep(g, case_text);
+        cell->probe = *probe;
+        cell->probe.way = keep(g, probe->way);
+        cell->message = keep(g, r->message);
+        cell->fault = r->fault;
+        cell->fault.operand = keep(g, r->fault.operand);
+        cell->fault.library = keep(g, r->fault.library);
+    }
+}
+
+static size_t ends_of(const struct torch_row *row)
+{
+    size_t n = 0;
+    n += ends_worker(row->forward.verdict) ? row->forward.bad : 0;
+    n += ends_worker(row->backward.verdict) ? row->backward.bad : 0;
+    return n;
+}
+
+/* Names operand and pad of the first fault of a row. */
+static enum status explain_fault(struct campaign *g, const struct op_problem *p,
+                                 struct torch_cell *cell, struct err *err)
+{
+    struct torch_place_of_fault found = {0};
+    TRY(torch_localise(g->agent, g->scratch, p, &cell->probe, &cell->fault, &found, err));
+    if (cell->fault.operand == NULL) {
+        cell->fault.operand = keep(g, found.operand);
+    }
+    cell->clean_pad = found.clean_pad;
+    if (found.elsewhere) {
+        cell->message = keep(g, "it stays when no operand is guarded, so it is in memory that "
+                                "torch allocated itself");
+    }
+    return ST_OK;
+}
+
+static enum status run_probe(struct campaign *g, const struct op_problem *p, struct torch_row *row,
+                             const struct torch_probe *probe, bool *ret_accurate, struct err *err)
+{
+    struct arena_mark mark = arena_mark(g->scratch);
+    struct torch_result r = {0};
+    enum status st = torch_trial_run(g->agent, g->scratch, p, probe, &r, err);
+    if (st == ST_LIMIT) {
+        g->result->skipped++;
+        arena_rewind(g->scratch, mark);
+        return ST_OK;
+    }
+    TRY(st);
+    const char *text = op_case_text(g->scratch, &p->c);
+    bool first_end = ends_of(row) == 0;
+    *ret_accurate = r.forward.verdict != TORCH_INACCURATE && r.backward.verdict != TORCH_INACCURATE;
+    if (r.forward.verdict != TORCH_NOT_RUN || r.backward.verdict != TORCH_NOT_RUN) {
+        g->result->probes++;
+    }
+    note_step(g, &row->forward, &r.forward, &r, probe, text);
+    note_step(g, &row->backward, &r.backward, &r, probe, text);
+    struct torch_cell *cell = r.backward.verdict == TORCH_FAULTED ? &row->backward : &row->forward;
+    if (first_end && cell->verdict == TORCH_FAULTED) {
+        st = explain_fault(g, p, cell, err);
+    }
+    arena_rewind(g->scratch, mark);
+    return st;
+}
+
+/* All placements of one case for one way. */
+static enum status run_way(struct campaign *g, const struct op_problem *p, const char *way,
+                           bool *ret_accurate, struct err *err)
+{
+    struct torch_row *row = row_of(g, p->c.op, way, p->c.dtype);
+    *ret_accurate = true;
+    for (size_t i = 0; i < ARRAY_LEN(placements); i++) {
+        if (ends_of(row) >= ENDS_MAX) {
+            g->result->skipped++;
+            continue;
+        }
+        struct torch_probe probe = {.way = way,
+                                    .layout = placements[i].layout,
+                                    .side = placements[i].side,
+                                    .only = "",
+                                    .backward = p->c.op->backward != NULL,
+                                    .deadline_ms = g->o->deadline_ms};
+        bool accurate = true;
+        TRY(run_probe(g, p, row, &probe, &accurate, err));
+        *ret_accurate = *ret_accurate && accurate;
+        if (row->forward.verdict == TORCH_MISSING && row->forward.probes == row->forward.bad &&
+            i == 0) {
+            break; /* not there in any layout */
+        }
+    }
+    return ST_OK;
+}
+
+static enum status make_problem(struct campaign *g, const struct op_case *c,
+                                struct op_problem *ret_problem, struct err *err)
+{
+    TRY(op_problem_make(g->scratch, c, ret_problem, err));
+    op_problem_fill(ret_problem);
+    op_problem_solve(ret_problem, c->op->backward != NULL);
+    return ST_OK;
+}
+
+/* A case in which implementations may differ: the choice that fits is the one that is noted. */
+static enum status run_either(struct campaign *g, const struct op_case *c, const char *param,
+                              const char *way, struct err *err)
+{
+    const struct op_param *choices = NULL;
+    for (size_t i = 0; i < c->op->param_count; i++) {
+        choices = strcmp(c->op->params[i].name, param) == 0 ? &c->op->params[i] : choices;
+    }
+    if (choices == NULL || choices->choices == NULL) {
+        return err_set(err, ST_USAGE, "'%s' has no choice '%s'", c->op->name, param);
+    }
+    struct torch_row *row = row_of(g, c->op, way, c->dtype);
+    struct torch_row before = *row;
+    size_t probes = g->result->probes;
+    for (size_t i = 0; choices->choices[i] != NULL; i++) {
+        struct op_case one = *c;
+        struct op_problem p;
+        struct arena_mark mark = arena_mark(g->scratch);
+        TRY(op_case_set(&one, str_of(param), str_of(choices->choices[i]), err));
+        TRY(make_problem(g, &one, &p, err));
+        row = row_of(g, c->op, way, c->dtype);
+        *row = before; /* verdicts of a choice that did not fit do not count */
+        g->result->probes = probes;
+        bool accurate = true;
+        TRY(run_way(g, &p, way, &accurate, err));
+        arena_rewind(g->scratch, mark);
+        if (accurate) {
+            row = row_of(g, c->op, way, c->dtype);
+            row->note = row->forward.probes > before.forward.probes
+                            ? arena_fmt(g->arena, "%s: %s", param, choices->choices[i])
+                            : row->note;
+            return ST_OK;
+        }
+    }
+    return ST_OK;
+}
+
+static enum status run_case(struct campaign *g, const struct torch_plan_row *plan, enum dtype dtype,
+                            struct err *err)
+{
+    struct op_case c;
+    TRY(torch_plan_case(g->scratch, plan, dtype, g->o->seed, &c, err));
+    if (op_case_check(&c, err) != ST_OK) {
+        return err_context(err, "plan row '%s %s'", plan->op, plan->params);
+    }
+    const struct tree *ways = tree_get(torch_agent_hello(g->agent)->variants, plan->op);
+    if (ways == NULL || ways->child == NULL) {
+        return ST_OK;
+    }
+    struct op_problem p;
+    if (plan->either == NULL) {
+        TRY(make_problem(g, &c, &p, err));
+    }
+    for (const struct tree *w = ways->child; w != NULL; w = w->next) {
+        const char *way = w->text != NULL ? w->text : "?";
+        bool accurate;
+        if (plan->either != NULL) {
+            TRY(run_either(g, &c, plan->either, way, err));
+        } else {
+            TRY(run_way(g, &p, way, &accurate, err));
+        }
+    }
+    return ST_OK;
+}
+
+static bool wanted(const struct torch_campaign_options *o, const char *op)
+{
+    for (size_t i = 0; i < o->op_count; i++) {
+        if (strcmp(o->ops[i], op) == 0) {
+            return true;
+        }
+    }
+    return o->op_count == 0;
+}
+
+static enum status run_row(struct campaign *g, const struct torch_plan_row *plan, struct err *err)
+{
+    for (size_t d = 0; d < g->o->dtype_count; d++) {
+        g->done++;
+        if (g->o->progress != NULL) {
+            g->o->progress(
+                g->o->context, g->done, g->total,
+                arena_fmt(g->scratch, "%s %s", plan->op, dtype_info(g->o->dtypes[d])->name));
+        }
+        struct arena_mark mark = arena_mark(g->scratch);
+        TRY(run_case(g, plan, g->o->dtypes[d], err));
+        arena_rewind(g->scratch, mark);
+    }
+    return ST_OK;
+}
+
+enum status torch_campaign_run(struct torch_agent *agent, struct arena *a,
+                               const struct torch_campaign_options *options,
+                               struct torch_campaign_result *ret_result, struct err *err)
+{
+    *ret_result = (struct torch_campaign_result){0};
+    struct campaign g = {
+        .agent = agent, .arena = a, .scratch = arena_new(0), .o = options, .result = ret_result};
+    enum status st = ST_OK;
+    for (int counting = 1; counting >= 0; counting--) {
+        for (size_t i = 0; op_table[i] != NULL && st == ST_OK; i++) {
+            const struct torch_plan_row fallback = {.op = op_table[i]->name, .params = ""};
+            const struct torch_plan_row *r = torch_plan_has(fallback.op) ? torch_plan : &fallback;
+            for (; r->op != NULL && st == ST_OK && wanted(options, fallback.op); r++) {
+                bool ours = strcmp(r->op, fallback.op) == 0 && !(options->quick && r->slow);
+                g.total += ours && counting ? options->dtype_count : 0;
+                st = ours && !counting ? run_row(&g, r, err) : ST_OK;
+                if (r == &fallback) {
+                    break;
+                }
+            }
+        }
+    }
+    arena_free(g.scratch);
+    return st;
+}
