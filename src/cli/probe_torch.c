@@ -130,7 +130,8 @@ void probe_torch_unproven(struct cli *cli, const struct torch_hello *h,
     *f = (struct finding){
         .id = "torch-guard-unproven",
         .severity = SEVERITY_UNKNOWN,
-        .title = "The guard did not prove itself in this Python; nothing passes",
+        .title = h->broken ? "The guard does not work in this Python; nothing was tried"
+                           : "The guard did not prove itself in this Python; nothing passes",
         .claim =
             "Before operators are tried, accesses of one element beyond an operand are planted. "
             "Not all were caught here, so a probe without a fault says nothing about faults; "
@@ -184,9 +185,12 @@ static int run_campaign(struct cli *cli, struct torch_agent *agent, const char *
     struct torch_campaign_result result;
     o->progress = show_progress;
     o->context = cli;
-    enum status st = torch_campaign_run(agent, cli->arena, o, &result, &err);
+    result = (struct torch_campaign_result){0};
+    bool broken = torch_agent_hello(agent)->broken;
+    enum status st = broken ? ST_OK : torch_campaign_run(agent, cli->arena, o, &result, &err);
     struct torch_times times = {0};
-    for (size_t i = 0; st == ST_OK && cli_flag(cli, "timing") && i < o->dtype_count; i++) {
+    for (size_t i = 0; st == ST_OK && !broken && cli_flag(cli, "timing") && i < o->dtype_count;
+         i++) {
         cli_progress(cli, "timing the patch embedding in %s", dtype_info(o->dtypes[i])->name);
         st = torch_time_patches(agent, cli->arena, o->dtypes[i],
                                 strcmp(device, "cpu") == 0 ? TIMED_PATCHES_CPU : TIMED_PATCHES_GPU,
@@ -231,7 +235,8 @@ int probe_torch(struct cli *cli)
         cli_progress(cli, NULL);
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
-    const char *module = cli_value(cli, "torch-module", NULL);
+    const char *module = torch_agent_hello(agent)->broken ? NULL
+                                                          : cli_value(cli, "torch-module", NULL);
     int status = module != NULL ? probe_torch_module(cli, agent, module, o.deadline_ms)
                                 : run_campaign(cli, agent, python, device, &o);
     torch_agent_stop(agent);

@@ -60,19 +60,20 @@ static const char *acquitted(struct context *x, const struct torch_row *row, boo
 static const char *inaccurate_claim(struct context *x, const struct torch_cell *c)
 {
     const struct torch_worst *w = &c->worst;
+    double got = isnan(w->got) ? (double)NAN : w->got; /* without the sign of a NaN */
     const char *element = *w->index != '\0'
                               ? arena_fmt(x->cli->arena, "%s[%s]", w->tensor, w->index)
                               : w->tensor;
     if (!(w->bound >= 0 && isfinite(w->error))) {
         return arena_fmt(x->cli->arena,
                          "The worst element, %s, is %g; the float64 reference is %.9g.", element,
-                         w->got, w->wanted);
+                         got, w->wanted);
     }
     return arena_fmt(
         x->cli->arena,
         "The worst element, %s, is %.9g; the float64 reference is %.9g. It is off by %.3g, "
         "%.3g times what rounding in a correct implementation explains (%.3g).",
-        element, w->got, w->wanted, w->error, w->ratio, w->bound);
+        element, got, w->wanted, w->error, w->ratio, w->bound);
 }
 
 const char *probe_torch_fault_text(struct cli *cli, const struct torch_fault *f,
@@ -157,8 +158,11 @@ static void add_verdict(struct context *x, const struct torch_row *r, bool backw
         .severity = c->verdict == TORCH_UNTOLD ? SEVERITY_UNKNOWN : SEVERITY_ERROR,
         .confidence = 1,
     };
-    f->title = arena_fmt(a, "%s %s of %s by %s %s", dtype_name(r), step_name(backward), r->op,
-                         r->way, verbs[c->verdict]);
+    f->title = arena_fmt(a, "%s %s of %s by %s %s%s", dtype_name(r), step_name(backward), r->op,
+                         r->way, verbs[c->verdict],
+                         r->layout == TORCH_ROW_STRIDED ? " on strided operands"
+                         : r->layout == TORCH_ROW_DENSE ? " on dense operands"
+                                                        : "");
     f->claim = arena_fmt(a, "%s %zu of %zu probes of this kind are bad.", claim_of(x, c), c->bad,
                          c->probes);
     const char *seed = strstr(c->case_text, "seed=");
@@ -298,16 +302,15 @@ void probe_torch_findings(struct cli *cli, const struct torch_hello *hello, cons
 /* ---- table ---- */
 
 static const struct report_column columns[] = {
-    {"op", "operator", 0},
-    {"way", "way", 0},
-    {"dtype", "format", 0},
-    {"forward", "forward", 0},
-    {"forward_error", "err/bound", 3},
-    {"backward", "backward", 0},
-    {"backward_error", "err/bound", 3},
-    {"probes", "probes", 0},
-    {"note", "note", 0},
+    {"op", "operator", 0},       {"way", "way", 0},
+    {"dtype", "format", 0},      {"layout", "layout", 0},
+    {"forward", "forward", 0},   {"forward_error", "err/bound", 3},
+    {"backward", "backward", 0}, {"backward_error", "err/bound", 3},
+    {"probes", "probes", 0},     {"note", "note", 0},
 };
+
+static const char *const layout_names[] = {
+    [TORCH_ROW_DENSE] = "dense", [TORCH_ROW_STRIDED] = "strided", [TORCH_ROW_ALL] = "all"};
 
 static struct value cell_word(const struct torch_row *r, bool backward, bool proven)
 {
@@ -341,13 +344,14 @@ void probe_torch_table(struct cli *cli, const struct torch_campaign_result *resu
         c[0] = value_string(r->op);
         c[1] = value_string(r->way);
         c[2] = value_string(dtype_name(r));
-        c[3] = cell_word(r, false, proven);
-        c[4] = cell_error(&r->forward);
-        c[5] = cell_word(r, true, proven);
-        c[6] = cell_error(&r->backward);
-        c[7] = value_int((int64_t)(r->forward.probes > r->backward.probes ? r->forward.probes
+        c[3] = value_string(layout_names[r->layout]);
+        c[4] = cell_word(r, false, proven);
+        c[5] = cell_error(&r->forward);
+        c[6] = cell_word(r, true, proven);
+        c[7] = cell_error(&r->backward);
+        c[8] = value_int((int64_t)(r->forward.probes > r->backward.probes ? r->forward.probes
                                                                           : r->backward.probes));
-        c[8] = r->note != NULL ? value_string(r->note) : (struct value){.kind = VALUE_NULL};
+        c[9] = r->note != NULL ? value_string(r->note) : (struct value){.kind = VALUE_NULL};
     }
     *ret_table = (struct report_table){.key = "operators",
                                        .heading = "Operators",

@@ -15,12 +15,12 @@ try() { # NAME STATUS MODE [OPTION...]
 }
 
 try "right numbers pass" 0 ok
-says "a pass has a row" out "embedding  F.embedding  float32  ok"
+says "a pass has a row" out "embedding  F.embedding  float32  all     ok"
 says "what is not guarded is said" out "not what torch allocates itself"
 try "the probes are counted" 0 ok --json
 jq -e '.probes == 12 and .operators[0].forward == "ok"' "$TMP/out" >/dev/null || { echo "FAILED: json"; FAILED=1; }
 try "a NaN is an error" 1 nan
-says "the worst element is named" out "The worst element, y[0,0], is"
+says "the worst element is named" out "The worst element, y[0,0], is nan"
 try "a missing backward is named" 1 no-backward
 says "with format and operator" out "float32 backward of embedding is not implemented on cpu"
 says "with the message" out "not implemented for 'BFloat16'"
@@ -41,6 +41,11 @@ try "a result of another shape" 1 wrong-shape
 says "the shape" out "another shape"
 try "a guard without proof passes nothing" 2 unproven
 says "the reason" out "The guard did not prove itself"
+
+try "a guard that does not work at all stops the campaign" 2 broken
+says "at once" out "nothing was tried"
+try "a failure of our own instrument is no verdict" 2 instrument
+says "it is said" out "could not be judged"
 
 expect "no torch" 2 env STUB=no-torch "$ASSAY" probe --torch="$stub"
 says "what to do" err "name another interpreter with --torch=PYTHON"

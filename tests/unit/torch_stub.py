@@ -105,6 +105,9 @@ def work(request):
         elif mode == "no-backward":
             a["backward"], a["message"] = "missing", "NotImplementedError: \"bw\" not implemented for 'BFloat16'"
             a["results"] = a["results"][:1]
+        elif mode == "instrument":
+            a["forward"], a["backward"], a["results"] = "instrument", "not run", []
+            a["message"] = "InstrumentError: cuMemMap failed with error 201"
         elif mode == "nan":
             os.pwrite(shared_fd, b"\xff" * 4, a["results"][0]["offset"])
         reply(a)
@@ -123,7 +126,7 @@ def main():
         sys.stderr.write("ImportError: libcudart.so.13\n")
         os.kill(os.getpid(), signal.SIGABRT)
     reply({"event": "hello", "python": "3.9.9", "executable": "stub", "torch": "0.stub", "cuda": "", "hip": "",
-           "proven": mode != "unproven", "text": "planted", "variants": json.loads(os.environ.get("STUB_WAYS", "{}"))})
+           "proven": mode not in ("unproven", "broken"), "broken": mode == "broken", "text": "planted", "variants": json.loads(os.environ.get("STUB_WAYS", "{}"))})
     while True:
         child = os.fork()
         if child == 0:

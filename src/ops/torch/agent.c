@@ -301,6 +301,7 @@ static enum status read_hello(struct torch_agent *g, const struct torch_agent_op
         .hip = field(g, t, "hip"),
         .device = "",
         .proven = strcmp(tree_text(t, "proven", ""), "true") == 0,
+        .broken = strcmp(tree_text(t, "broken", ""), "true") == 0,
         .proof = field(g, t, "text"),
         .variants = tree_get(t, "variants"),
     };

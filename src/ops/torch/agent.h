@@ -41,8 +41,9 @@ struct torch_hello {
     const char *cuda, *hip; /* versions that torch was built for, or "" */
     const char *device;     /* "NVIDIA H200", "CPU" */
     bool proven;            /* planted accesses of one element were caught there */
-    const char *proof;      /* how the proof came out */
-    bool guards_outputs;    /* what torch allocates itself is guarded as well */
+    bool broken;       /* not even an access inside an operand went well: the guard does not work */
+    const char *proof; /* how the proof came out */
+    bool guards_outputs; /* what torch allocates itself is guarded as well */
     const struct tree *variants;
 };
 

@@ -31,12 +31,13 @@ struct campaign {
 };
 
 static struct torch_row *row_of(struct campaign *g, const struct op *op, const char *way,
-                                enum dtype dtype)
+                                enum dtype dtype, enum torch_row_layout layout)
 {
     struct torch_rows *rows = &g->result->rows;
     for (size_t i = rows->count; i-- > 0;) {
         struct torch_row *r = &rows->items[i];
-        if (r->dtype == dtype && strcmp(r->op, op->name) == 0 && strcmp(r->way, way) == 0) {
+        if (r->layout == layout && r->dtype == dtype && strcmp(r->op, op->name) == 0 &&
+            strcmp(r->way, way) == 0) {
             return r;
         }
     }
@@ -44,6 +45,7 @@ static struct torch_row *row_of(struct campaign *g, const struct op *op, const c
     *r = (struct torch_row){.op = op->name,
                             .way = arena_strdup(g->arena, way),
                             .dtype = dtype,
+                            .layout = layout,
                             .no_backward = op->backward == NULL};
     r->forward.verdict = r->backward.verdict = TORCH_NOT_RUN;
     return r;
@@ -149,9 +151,11 @@ static enum status run_probe(struct campaign *g, const struct op_problem *p, str
 static enum status run_way(struct campaign *g, const struct op_problem *p, const char *way,
                            bool *ret_accurate, struct err *err)
 {
-    struct torch_row *row = row_of(g, p->c.op, way, p->c.dtype);
     *ret_accurate = true;
     for (size_t i = 0; i < ARRAY_LEN(placements); i++) {
+        bool dense = placements[i].layout == TORCH_DENSE;
+        struct torch_row *row = row_of(g, p->c.op, way, p->c.dtype,
+                                       dense ? TORCH_ROW_DENSE : TORCH_ROW_STRIDED);
         if (ends_of(row) >= ENDS_MAX) {
             g->result->skipped++;
             continue;
@@ -193,27 +197,30 @@ static enum status run_either(struct campaign *g, const struct op_case *c, const
     if (choices == NULL || choices->choices == NULL) {
         return err_set(err, ST_USAGE, "'%s' has no choice '%s'", c->op->name, param);
     }
-    struct torch_row *row = row_of(g, c->op, way, c->dtype);
-    struct torch_row before = *row;
+    struct torch_row before[2];
+    for (int k = 0; k < 2; k++) {
+        before[k] = *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k);
+    }
     size_t probes = g->result->probes;
-    for (size_t i = 0; choices->choices[i] != NULL; i++) {
+    bool accurate = false;
+    for (size_t i = 0; choices->choices[i] != NULL && !accurate; i++) {
         struct op_case one = *c;
         struct op_problem p;
         struct arena_mark mark = arena_mark(g->scratch);
         TRY(op_case_set(&one, str_of(param), str_of(choices->choices[i]), err));
         TRY(make_problem(g, &one, &p, err));
-        row = row_of(g, c->op, way, c->dtype);
-        *row = before; /* verdicts of a choice that did not fit do not count */
+        for (int k = 0; k < 2; k++) { /* verdicts of a choice that did not fit do not count */
+            *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k) = before[k];
+        }
         g->result->probes = probes;
-        bool accurate = true;
         TRY(run_way(g, &p, way, &accurate, err));
         arena_rewind(g->scratch, mark);
-        if (accurate) {
-            row = row_of(g, c->op, way, c->dtype);
-            row->note = row->forward.probes > before.forward.probes
-                            ? arena_fmt(g->arena, "%s: %s", param, choices->choices[i])
-                            : row->note;
-            return ST_OK;
+        for (int k = 0; accurate && k < 2; k++) {
+            struct torch_row *row = row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k);
+            bool judged = row->forward.worst.tensor != NULL &&
+                          row->forward.probes > before[k].forward.probes;
+            row->note = judged ? arena_fmt(g->arena, "%s: %s", param, choices->choices[i])
+                               : row->note;
         }
     }
     return ST_OK;
@@ -273,6 +280,43 @@ static enum status run_row(struct campaign *g, const struct torch_plan_row *plan
     return ST_OK;
 }
 
+/* Adds one step of the strided row to that of the dense one, which has the same verdict. */
+static void add_cell(struct torch_cell *to, const struct torch_cell *from)
+{
+    to->probes += from->probes;
+    to->bad += from->bad;
+    if (from->worst.tensor != NULL &&
+        (to->worst.tensor == NULL || !(from->worst.ratio <= to->worst.ratio))) {
+        to->worst = from->worst;
+    }
+}
+
+/* Makes one row of two that came out alike, or of one whose twin was never tried. */
+static void merge_rows(struct torch_rows *rows)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        struct torch_row r = rows->items[i];
+        struct torch_row *twin = NULL;
+        for (size_t k = 0; k < kept && r.layout == TORCH_ROW_STRIDED; k++) {
+            struct torch_row *d = &rows->items[k];
+            bool same = d->layout == TORCH_ROW_DENSE && d->dtype == r.dtype &&
+                        strcmp(d->op, r.op) == 0 && strcmp(d->way, r.way) == 0;
+            twin = same ? d : twin;
+        }
+        bool empty = r.forward.probes == 0 && r.backward.probes == 0;
+        if (twin != NULL && (empty || (twin->forward.verdict == r.forward.verdict &&
+                                       twin->backward.verdict == r.backward.verdict))) {
+            add_cell(&twin->forward, &r.forward);
+            add_cell(&twin->backward, &r.backward);
+            twin->layout = TORCH_ROW_ALL;
+        } else if (!empty) {
+            rows->items[kept++] = r;
+        }
+    }
+    rows->count = kept;
+}
+
 enum status torch_campaign_run(struct torch_agent *agent, struct arena *a,
                                const struct torch_campaign_options *options,
                                struct torch_campaign_result *ret_result, struct err *err)
@@ -296,5 +340,6 @@ enum status torch_campaign_run(struct torch_agent *agent, struct arena *a,
         }
     }
     arena_free(g.scratch);
+    merge_rows(&ret_result->rows);
     return st;
 }

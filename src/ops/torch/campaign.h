@@ -2,7 +2,8 @@
 /*
  * The whole plan through the user's PyTorch: every operator, number format, way to call it, layout
  * and guarded side, forward and backward. One row for each (operator, way, format), which keeps its
- * worst verdicts and one case that shows each.
+ * worst verdicts and one case that shows each; two rows, for dense and for strided operands, where the
+ * two come out differently (a library often has a path of its own for each).
  */
 #ifndef ASSAY_OPS_TORCH_CAMPAIGN_H
 #define ASSAY_OPS_TORCH_CAMPAIGN_H
@@ -38,9 +39,16 @@ struct torch_cell {
     const char *passes; /* the nearest case of this row that passed, or NULL */
 };
 
+enum torch_row_layout {
+    TORCH_ROW_DENSE = 0,
+    TORCH_ROW_STRIDED,
+    TORCH_ROW_ALL
+};
+
 struct torch_row {
     const char *op, *way;
     enum dtype dtype;
+    enum torch_row_layout layout;
     struct torch_cell forward, backward;
     bool no_backward; /* the operator has none by definition */
     const char *note; /* "fully masked rows: nan", or NULL */

@@ -270,6 +270,7 @@ static enum torch_verdict verdict_of_word(const char *word)
     } rows[] = {{"ok", TORCH_OK},
                 {"not run", TORCH_NOT_RUN},
                 {"missing", TORCH_MISSING},
+                {"instrument", TORCH_UNTOLD}, /* our guard failed, not the operator */
                 {"fault", TORCH_FAULTED}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -10,6 +10,8 @@ def classify(error):
     low = text.lower()
     if isinstance(error, NotThisCase):
         return "not run"
+    if isinstance(error, InstrumentError):
+        return "instrument"
     if any(w in low for w in ("illegal memory access", "hip error: illegal", "unspecified launch failure",
                               "misaligned address", "device-side assert")):
         return "fault"
@@ -80,6 +82,12 @@ class Worker:
         else:
             self.guard = CpuGuard()
 
+    def verdict(self, error):
+        word = classify(error)
+        if word != "fault" and self.allocations and self.allocations.failure:
+            return "instrument"
+        return word
+
     def sync(self):
         if self.device != "cpu":
             self.torch.cuda.synchronize()
@@ -110,13 +118,16 @@ class Worker:
         answer = {"id": request["id"], "forward": "not run", "backward": "not run", "message": "", "results": []}
         if self.allocations:
             self.allocations.side = request.get("outputs", request["guard"])
-        inputs = self.place(request, request["inputs"])
-        upstream = self.place(request, request.get("upstream", []))
-        self.reply({"id": request["id"], "event": "placed", "operands": [o.describe() for o in inputs + upstream]})
-        named = {o.spec["name"]: o.tensor for o in inputs}
+            self.allocations.failure = ""
+        inputs, upstream = [], []
         step = "forward"
         self.record.step = 1
         try:
+            inputs = self.place(request, request["inputs"])
+            upstream = self.place(request, request.get("upstream", []))
+            self.reply({"id": request["id"], "event": "placed",
+                        "operands": [o.describe() for o in inputs + upstream]})
+            named = {o.spec["name"]: o.tensor for o in inputs}
             chosen = find_way(request["op"], request["variant"])
             for o in inputs:
                 o.spec["written"] = o.spec["name"] in chosen["writes"]
@@ -138,7 +149,7 @@ class Worker:
             if complaints:
                 answer["written"] = complaints[0]
         except Exception as e:
-            answer[step] = classify(e)
+            answer[step] = self.verdict(e)
             answer["message"] = "%s: %s" % (type(e).__name__, str(e).split("\nCUDA kernel errors")[0][:600])
         for o in inputs + upstream:
             o.release()
@@ -180,7 +191,7 @@ class Worker:
             if complaints:
                 answer["written"] = complaints[0]
         except Exception as e:
-            answer["forward"] = classify(e)
+            answer["forward"] = self.verdict(e)
             answer["message"] = "%s: %s" % (type(e).__name__, str(e).split("\nCUDA kernel errors")[0][:600])
         for o in operands:
             o.release()
@@ -226,7 +237,8 @@ def serve(worker, request_fd):
         request = json.loads(line)
         answer = worker.run_module(request) if request.get("module") else worker.run(request)
         worker.reply(answer)
-        if "fault" in (answer["forward"], answer["backward"]):
+        if "fault" in (answer["forward"], answer["backward"]) or (
+                worker.device != "cpu" and "instrument" in (answer["forward"], answer["backward"])):
             os._exit(70)
 
 
@@ -254,7 +266,7 @@ def main():
     try:
         hello.update(prove(torch, device, record))
     except Exception as e:
-        hello.update({"proven": False, "text": "%s: %s" % (type(e).__name__, e)})
+        hello.update({"proven": False, "broken": True, "text": "%s: %s" % (type(e).__name__, e)})
     reply(hello)
     record.fd = reply_fd
     while True:

@@ -130,7 +130,7 @@ class CpuGuard:
         anonymous_private_noreserve = 0x4022
         base = libc.mmap(None, usable + 2 * self.unit, NOTHING, anonymous_private_noreserve, -1, 0)
         if base in (None, ctypes.c_void_p(-1).value) or libc.mprotect(base + self.unit, usable, WRITABLE) != 0:
-            raise MemoryError("cannot map %d guarded bytes: %s" % (usable, os.strerror(ctypes.get_errno())))
+            raise InstrumentError("cannot map %d guarded bytes: %s" % (usable, os.strerror(ctypes.get_errno())))
         return base + self.unit, usable
 
     def give(self, address, usable):
@@ -172,6 +172,26 @@ GPU_NAMES = {  # ours: (CUDA driver, HIP)
 }
 
 
+class InstrumentError(RuntimeError):
+    """Our own guard could not do its work; never a verdict about an operator."""
+
+
+class CudaContext:
+    """The driver calls of CUDA need the context of torch to be current in the calling thread, which may
+    be one of autograd's. HIP does this by itself."""
+
+    def __init__(self, lib, device):
+        self.lib, self.handle = lib, ctypes.c_void_p()
+        for code in (lib.cuInit(0), lib.cuDevicePrimaryCtxRetain(ctypes.byref(self.handle), device)):
+            if code != 0:
+                raise InstrumentError("the CUDA context of device %d cannot be had: error %d" % (device, code))
+
+    def enter(self):
+        current = ctypes.c_void_p()
+        if self.lib.cuCtxGetCurrent(ctypes.byref(current)) != 0 or not current.value:
+            self.lib.cuCtxSetCurrent(self.handle)
+
+
 def gpu_functions(torch):
     """The virtual-memory functions of the runtime that this torch uses."""
     hip = torch.version.hip is not None
@@ -186,13 +206,17 @@ def gpu_functions(torch):
         library = "libcuda.so.1"
     lib = ctypes.CDLL(library)
 
+    context = None if hip else CudaContext(lib, torch.cuda.current_device())
+
     def bind(name):
         function = getattr(lib, GPU_NAMES[name][hip])
 
         def call(*arguments):
+            if context:
+                context.enter()
             code = function(*arguments)
             if code != 0:
-                raise RuntimeError("%s failed with error %d" % (GPU_NAMES[name][hip], code))
+                raise InstrumentError("%s failed with error %d" % (GPU_NAMES[name][hip], code))
         return call
     return {name: bind(name) for name in GPU_NAMES}
 
@@ -249,6 +273,7 @@ class TorchAllocations:
     def __init__(self, torch):
         """Before CUDA starts; `guard` is set before the first allocation."""
         self.guard, self.side, self.live = None, "none", {}
+        self.failure = ""  # of our own calls: torch only learns that there is no memory
         take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
         give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
         self.functions = take(self.allocate), give(self.release)
@@ -262,7 +287,8 @@ class TorchAllocations:
         try:
             at, usable = self.guard.take(size + 2 * room)
             self.guard.fill(at, 0xFF, usable)
-        except RuntimeError:
+        except RuntimeError as e:
+            self.failure = str(e)
             return 0
         address = at + usable - aligned if self.side == "end" else at + room
         self.live[address] = (at, usable)
@@ -396,7 +422,8 @@ def prove(torch, device, record):
     for plan in ("clean-end", "clean-begin", "read-end", "read-begin", "write-end", "write-begin"):
         seen[plan] = prove_one(torch, device, plan, record)
         if seen[plan] != ("clean" if plan.startswith("clean") else "fault"):
-            return {"proven": False, "text": "%s: %s" % (plan, seen[plan])}
+            # Without a planted access nothing may happen: then the instrument itself does not work.
+            return {"proven": False, "broken": plan.startswith("clean"), "text": "%s: %s" % (plan, seen[plan])}
     return {"proven": True, "text": "4 of 4 planted accesses of one element caught, 2 of 2 clean ones not"}
 
 
