@@ -228,6 +228,10 @@ static bool fits(const struct blas_entry *entry, const struct gemm_shape *shape)
         (entry->abi == BLAS_CBLAS_BATCH) > (shape->batch > 1)) {
         return false;
     }
+    /* Only BLAS promises C = beta C for an empty sum; these return before they look at C. */
+    if (shape->k == 0 && (entry->abi == BLAS_DNNL || entry->abi == BLAS_XSMM)) {
+        return false;
+    }
     const int64_t sizes[] = {shape->m,   shape->n,   shape->k,    shape->lda,
                              shape->ldb, shape->ldc, shape->batch};
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {

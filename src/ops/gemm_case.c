@@ -324,7 +324,7 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
     double scale = fabs(s->alpha) > 1 ? fabs(s->alpha) : 1;
     *ret_bound = (struct gemm_bound){
         .product = inner * u / (1 - inner * u) + operands + own,
-        .addend = 2 * u * 1.001 + 2 * 0x1p-53,
+        .addend = inner * u / (1 - inner * u) + 2 * 0x1p-53,
         .absolute = ((double)s->k * scale + 3) * tiny + (stored ? tiny_out : 0),
         .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,
         .exact = gemm_is_exact(s, values),

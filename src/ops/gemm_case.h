@@ -10,8 +10,8 @@
  * without fused multiply-add (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1,
  * 3.5: a sum of k products is off by at most g_k sum|a||b|, g_n = n u / (1 - n u)):
  *   - alpha costs one rounding more, applied to the sum or to an operand: g_(k+1) |alpha| S
- *   - beta C is one product, and adding the two parts one rounding of the result, which is at most
- *     |alpha| S + |beta C|:                                       g_(k+2) |alpha| S + g_2 |beta C|
+ *   - beta C is one product, and a library may begin the sum with it (netlib's does), so that it goes
+ *     through every addition:                          g_(k+2) (|alpha| S + |beta C|)
  *   - an operation whose result is below the smallest normal number is off by at most half the
  *     smallest subnormal number t, whatever its size, and products are scaled by alpha afterwards:
  *                                                                 (k max(1, |alpha|) + 3) t

@@ -160,7 +160,7 @@ static bool same_choices(const struct gemm_child *t, const struct gemm_shape *s)
     }
     return t->choices_known && o->lda <= INT32_MAX && o->ldb <= INT32_MAX && o->ldc <= INT32_MAX &&
            o->dtype_ab == s->dtype_ab && o->dtype_c == s->dtype_c &&
-           (o->batch > 1) == (s->batch > 1);
+           (o->batch > 1) == (s->batch > 1) && (o->k == 0) == (s->k == 0);
 }
 
 /* False when the library declines the shape. */
