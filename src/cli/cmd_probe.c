@@ -8,11 +8,13 @@
 #include "cli/probe.h"
 #include "cli/probe_check.h"
 #include "cli/probe_torch.h"
+#include "cli/probe_why.h"
 #include "cli/session.h"
 
 static const struct probe_mode modes[] = {
     {"check", probe_check},
     {"torch", probe_torch},
+    {"why", probe_why},
 };
 
 static int run_probe(struct cli *cli)
@@ -54,6 +56,7 @@ static const struct example examples[] = {
      "two operators in bfloat16 on the GPU (torch calls HIP devices cuda too)"},
     {"assay probe --torch --torch-module my_kernel.py --device cuda",
      "a kernel of your own: the file defines inputs(torch), run(inputs), reference(inputs)"},
+    {"assay probe --why", "which devices and libraries answer here, and why others do not"},
     {"assay probe --check case.safetensors", "judge what a framework computed and saved"},
     {0},
 };
@@ -63,6 +66,7 @@ static const struct option_spec options[] = {
     PROBE_TORCH_OPTIONS,
     {"check", 0, OPTION_REPEAT, "FILE",
      "Judge the tensors of an operator in FILE; may be repeated"},
+    {"why", 0, OPTION_FLAG, NULL, "Show devices and libraries, and the reason where one is off"},
     {"device", 0, OPTION_VALUE, "cpu|cuda", "Where PyTorch's operators run (cpu)"},
     {"level", 0, OPTION_VALUE, "quick|full", "Size of the plan; quick takes seconds a library"},
     {"dtype", 0, OPTION_REPEAT, "TYPE", "Only this number format: float32, float64, bf16, fp16"},
