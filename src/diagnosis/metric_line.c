@@ -279,6 +279,7 @@ static void add_named(struct metric_line *out, const char *line, const char *nam
     if (out->count != before) {
         memcpy(out->names[before], name, strlen(name) + 1);
         out->items[before].name = out->names[before];
+        out->special |= strpbrk(name, "0123456789") != NULL; /* the name is not the shape's */
     }
 }
 

@@ -250,6 +250,23 @@ static void what_is_kept_of_shapes_changes_no_result(void **state)
     }
 }
 
+/* "loss_1" and "loss_2" are of one shape. */
+static void series_named_with_digits_stay_apart(void **state)
+{
+    (void)state;
+    const struct knowledge k = {.patterns = log_patterns,
+                                .patterns_count = ARRAY_LEN(log_patterns)};
+    struct strbuf b;
+    strbuf_init(&b, arena, 4096);
+    for (int i = 0; i < 12; i++) {
+        strbuf_fmt(&b, "epoch: 0, head%d_loss: 1.%d\n", i % 3, i % 10);
+    }
+    struct str text = {.p = b.p, .n = b.n};
+    const struct log_facts *plain = read_text(&k, text, true);
+    assert_int_equal(series_of(plain, "head2_loss")->stats.count, 4);
+    assert_same(plain, read_text(&k, text, false));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +275,7 @@ int main(void)
         cmocka_unit_test(lines_of_one_shape_have_one_hash_whatever_follows),
         cmocka_unit_test(expressions_that_tell_digits_apart_are_known),
         cmocka_unit_test(what_is_kept_of_shapes_changes_no_result),
+        cmocka_unit_test(series_named_with_digits_stay_apart),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
