@@ -167,8 +167,9 @@ static void scan_one(struct job *j, struct checkpoint *c)
     checkpoint_judge(c, j->sample > 1);
 }
 
-/* Trainer, adapter, ZeRO, DCP and Megatron folders as wholes. */
-static void check_folders(struct job *j, const struct checkpoint *c)
+/* Trainer, adapter, ZeRO, DCP and Megatron folders as wholes. A folder whose tensors no reader of files
+ * takes (DCP) is still a checkpoint; that its values were not looked at is said. */
+static void check_folders(struct job *j, const struct checkpoint *c, bool verify)
 {
     struct text_list kinds = {0};
     struct err ignored;
@@ -181,6 +182,12 @@ static void check_folders(struct job *j, const struct checkpoint *c)
                                                                kinds.items[i]);
     }
     j->issues.file = c->path;
+    if (kinds.count == 0) {
+        note_if_empty(c);
+    } else if (c->files.count == 0 && verify) {
+        *VEC_PUSH(j->cli->arena, &j->report.notes) =
+            "structure and ranges were checked; values inside these files were not looked at";
+    }
 }
 
 static int run_show_or_verify(struct job *j, bool verify)
@@ -193,9 +200,8 @@ static int run_show_or_verify(struct job *j, bool verify)
         if (checkpoint_open(j->cli->arena, path, &j->issues, &c, &err) != ST_OK) {
             return cli_fail(j->cli, EXIT_UNKNOWN, "%s", err.text);
         }
-        note_if_empty(&c);
         checkpoint_check_shards(&c);
-        check_folders(j, &c);
+        check_folders(j, &c, verify);
         if (verify) {
             scan_one(j, &c);
             struct manifest_options options = {.threads = j->threads,

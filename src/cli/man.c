@@ -20,11 +20,11 @@ static void mdoc_word(struct strbuf *out, struct str word)
     }
 }
 
-/* Text in lines of at most 78 columns, none of which begins with a control character. */
+/* Text in lines of at most 70 columns before escaping, none of which begins with a control character. */
 static void mdoc_text(struct strbuf *out, const char *text)
 {
     enum {
-        COLUMNS = 78
+        COLUMNS = 70 /* escapes make lines longer */
     };
     struct str rest = str_of(text);
     struct str word;

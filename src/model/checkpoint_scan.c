@@ -121,7 +121,7 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     bool moment = strstr(t->name, "exp_avg") != NULL || t->role == TENSOR_OPTIMIZER;
     bool judged = dtype_info(t->type->dtype)->is_float && t->role != TENSOR_STATE && n != 0;
     if (t->elements == 0) {
-        issue_add(c->issues, SEVERITY_WARNING, "tensor-empty", "a tensor holds no elements",
+        issue_add(c->issues, SEVERITY_NOTE, "tensor-empty", "a tensor holds no elements",
                   "'%s' has the shape %s: a sharded save that was not gathered leaves such.", name,
                   shape);
     }

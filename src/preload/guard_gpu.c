@@ -130,7 +130,8 @@ static void *find(enum gpu_platform which, const char *name, uint64_t caller)
 {
     static const char *const files[][4] = {
         [GPU_CUDA] = {"libcuda.so.1", NULL},
-        [GPU_HIP] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", NULL},
+        [GPU_HIP] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                     NULL}, /* HIP 5 lays the records out otherwise */
     };
     void *f = optional_symbol(name, caller);
     for (int i = 0; f == NULL && files[which][i] != NULL; i++) {

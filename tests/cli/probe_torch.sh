@@ -60,5 +60,4 @@ says "the operators" err "there are gemm, linear"
 expect "unknown format" 64 "$ASSAY" probe --torch="$stub" --dtype int8
 expect "absurd seed" 64 "$ASSAY" probe --torch="$stub" --seed -1
 expect "no such kernel file" 2 env STUB=ok "$ASSAY" probe --torch="$stub" --torch-module /nowhere.py
-expect "nothing on trial" 64 "$ASSAY" probe
 finish

@@ -139,7 +139,7 @@ int GET_FUNCTION(void **function, void *module, const char *name)
     if (used == 8) {
         return 2;
     }
-    strncpy(names[used], name, sizeof names[used] - 1); /* NOLINT: cut off and ended */
+    memcpy(names[used], name, strnlen(name, sizeof names[used] - 1));
     *function = names[used++];
     return 0;
 }
