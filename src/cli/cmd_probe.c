@@ -7,6 +7,7 @@
 #include "cli/command_list.h"
 #include "cli/probe.h"
 #include "cli/probe_check.h"
+#include "cli/probe_figures.h"
 #include "cli/probe_torch.h"
 #include "cli/probe_why.h"
 #include "cli/session.h"
@@ -15,12 +16,13 @@ static const struct probe_mode modes[] = {
     {"check", probe_check},
     {"torch", probe_torch},
     {"why", probe_why},
+    {"figures", probe_figures},
 };
 
 static int run_probe(struct cli *cli)
 {
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
-        if (cli_flag(cli, modes[i].name)) {
+        if (cli_value(cli, modes[i].name, NULL) != NULL || cli_flag(cli, modes[i].name)) {
             return modes[i].run(cli);
         }
     }
@@ -57,6 +59,7 @@ static const struct example examples[] = {
     {"assay probe --torch --torch-module my_kernel.py --device cuda",
      "a kernel of your own: the file defines inputs(torch), run(inputs), reference(inputs)"},
     {"assay probe --why", "which devices and libraries answer here, and why others do not"},
+    {"assay probe --figures cuda", "what explains slowness: each figure beside the part's limit"},
     {"assay probe --check case.safetensors", "judge what a framework computed and saved"},
     {0},
 };
@@ -67,6 +70,8 @@ static const struct option_spec options[] = {
     {"check", 0, OPTION_REPEAT, "FILE",
      "Judge the tensors of an operator in FILE; may be repeated"},
     {"why", 0, OPTION_FLAG, NULL, "Show devices and libraries, and the reason where one is off"},
+    {"figures", 0, OPTION_VALUE, "DEVICE",
+     "Measure latencies, bandwidths and matrix rates of cpu, cuda, hip, opencl or cuda:1"},
     {"device", 0, OPTION_VALUE, "cpu|cuda", "Where PyTorch's operators run (cpu)"},
     {"level", 0, OPTION_VALUE, "quick|full", "Size of the plan; quick takes seconds a library"},
     {"dtype", 0, OPTION_REPEAT, "TYPE", "Only this number format: float32, float64, bf16, fp16"},
