@@ -97,7 +97,9 @@ static enum status clblast_choices(struct gemm_library *library, const struct ge
     return ST_OK;
 }
 
-static int call(struct gemm_library *library, const struct gemm_shape *s, void *a, void *b, void *c)
+/* Offsets in elements. */
+static int call(struct gemm_library *library, const struct gemm_shape *s, void *const buffers[3],
+                const size_t offsets[3])
 {
     void *queue = opencl_queue(library->device);
     int op[] = {OPERATION_NONE, OPERATION_TRANSPOSE};
@@ -109,11 +111,13 @@ static int call(struct gemm_library *library, const struct gemm_shape *s, void *
     size_t ldc = (size_t)s->ldc;
     if (s->dtype_ab == DTYPE_F32) {
         return library->api.sgemm(COLUMN_MAJOR, op[s->transpose_a], op[s->transpose_b], m, n, k,
-                                  (float)s->alpha, a, 0, lda, b, 0, ldb, (float)s->beta, c, 0, ldc,
+                                  (float)s->alpha, buffers[0], offsets[0], lda, buffers[1],
+                                  offsets[1], ldb, (float)s->beta, buffers[2], offsets[2], ldc,
                                   &queue, NULL);
     }
     return library->api.dgemm(COLUMN_MAJOR, op[s->transpose_a], op[s->transpose_b], m, n, k,
-                              s->alpha, a, 0, lda, b, 0, ldb, s->beta, c, 0, ldc, &queue, NULL);
+                              s->alpha, buffers[0], offsets[0], lda, buffers[1], offsets[1], ldb,
+                              s->beta, buffers[2], offsets[2], ldc, &queue, NULL);
 }
 
 static enum status clblast_run(struct gemm_library *library, const struct gemm_shape *shape,
@@ -123,13 +127,16 @@ static enum status clblast_run(struct gemm_library *library, const struct gemm_s
     (void)choice;
     struct device *device = library->device;
     void *buffers[3] = {0};
+    size_t offsets[3] = {0};
+    size_t size = dtype_info(shape->dtype_ab)->size;
     const void *addresses[3] = {operands->a, operands->b, operands->c};
     enum status st = ST_OK;
     for (size_t i = 0; i < ARRAY_LEN(buffers) && st == ST_OK; i++) {
-        st = opencl_buffer(device, addresses[i], &buffers[i], err);
+        st = opencl_buffer(device, addresses[i], &buffers[i], &offsets[i], err);
+        offsets[i] /= size;
     }
     if (st == ST_OK) {
-        int status = call(library, shape, buffers[0], buffers[1], buffers[2]);
+        int status = call(library, shape, buffers, offsets);
 
         /* -2xxx: "not implemented", "no double precision" and the like are no failures. */
         enum {

@@ -358,13 +358,14 @@ void *opencl_queue(struct device *device)
 }
 
 enum status opencl_buffer(struct device *device, const void *address, void **ret_buffer,
-                          struct err *err)
+                          size_t *ret_offset, struct err *err)
 {
     struct opencl_device *cl = (struct opencl_device *)device;
 
     enum {
         READ_WRITE = 1,
-        USE_HOST_PTR = 8
+        USE_HOST_PTR = 8,
+        ALIGNMENT = 128
     };
 
     *ret_buffer = NULL;
@@ -373,6 +374,12 @@ enum status opencl_buffer(struct device *device, const void *address, void **ret
         char *end = cl->regions[i].base + cl->regions[i].bytes;
         if (p >= cl->regions[i].base && p < end) {
             int code = 0;
+            size_t ahead = ret_offset != NULL ? (uintptr_t)p % ALIGNMENT : 0;
+            ahead = ahead <= (size_t)(p - cl->regions[i].base) ? ahead : 0;
+            if (ret_offset != NULL) {
+                *ret_offset = ahead;
+            }
+            p -= ahead;
             *ret_buffer = cl->api.buffer(cl->context, READ_WRITE | USE_HOST_PTR, (size_t)(end - p),
                                          p, &code);
             return cl_status(cl, code, err, "making a buffer over host memory");
@@ -446,7 +453,7 @@ static enum status set_arguments(struct opencl_device *cl, void *kernel,
     for (size_t i = 0; i < launch->argument_count; i++) {
         const void *value = &launch->arguments[i];
         if (launch->types[i] == KERNEL_POINTER) {
-            TRY(opencl_buffer(&cl->base, launch->arguments[i].pointer, &buffers[i], err));
+            TRY(opencl_buffer(&cl->base, launch->arguments[i].pointer, &buffers[i], NULL, err));
             value = &buffers[i];
         }
         TRY(cl_status(cl, cl->api.argument(kernel, (unsigned)i, sizes[launch->types[i]], value),
