@@ -9,7 +9,7 @@
 #include "ops/torch/localise.h"
 
 /* Ends of the worker (fault, crash, hang) after which the rest of a row is left out. */
-#define ENDS_MAX 4
+#define ENDS_MAX 2
 
 static const struct placement {
     enum torch_layout layout;
