@@ -225,7 +225,9 @@ static void entropy_backward(struct op_problem *p)
 
 /* Each row: log of the sum is off by its relative error, the difference by 3 u_acc of its size, and a
  * log-softmax stored in the format of the case by u_mid of the row's loss; then a sum over rows. The
- * gradient through a stored log-softmax: exp of it is off by u_mid times its magnitude. */
+ * logarithm of the sum may be stored in that format on the way (torch does so on the CPU), which moves
+ * every entry of the row by u_mid of its size. The gradient goes through exp of the stored log-softmax:
+ * an absolute error d there is a relative one of exp(d) - 1. 1 / count, when stored, is u_mid more. */
 static void entropy_bound(struct op_problem *p)
 {
     struct entropy e = entropy_of(p);
@@ -240,14 +242,15 @@ static void entropy_bound(struct op_problem *p)
         double common = row_error(p, x, e.vocab, r), log_sum = fabs(log(r.sum));
         double size = log_sum + fabs(r.max) + fabs(x[target]);
         double own = fabs(log(r.sum) + r.max - x[target]);
-        error += common + 6 * p->u_acc * size + p->u_mid * own;
+        error += common + 6 * p->u_acc * size + p->u_mid * (own + log_sum);
         sum += own;
         for (size_t j = 0; op_dout(p, 0) && j < e.vocab; j++) {
             double distance = fabs(x[j] - r.max) + log_sum;
             double p_j = exp(x[j] - r.max) / r.sum;
-            double relative = common + distance * (2 * p->u_acc + p->u_mid) +
-                              6 * p->u_acc * (fabs(r.max) + log_sum + 1);
-            double rest = (p->u_mid + 8 * p->u_acc) * (p_j + (j == target));
+            double moved = common + distance * (2 * p->u_acc + p->u_mid) + p->u_mid * log_sum +
+                           6 * p->u_acc * (fabs(r.max) + log_sum + 1);
+            double relative = expm1(moved);
+            double rest = (2 * p->u_mid + 8 * p->u_acc) * (p_j + (j == target));
             p->grad[0].bound[i * e.vocab + j] = fabs(op_dout(p, 0)[0] * e.weight) *
                                                 (p_j * relative + rest);
         }
