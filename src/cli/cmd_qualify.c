@@ -7,8 +7,14 @@
 
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/probe.h"
 #include "cli/session.h"
 #include "diagnosis/judge.h"
+
+/* A BLAS that is wrong or strays costs as much as a device that may not be opened. */
+enum {
+    OPERATORS_WEIGHT = 40
+};
 
 struct qualify {
     struct cli *cli;
@@ -20,22 +26,51 @@ struct stage {
     const char *name;
     const char *what;
     bool stops; /* an error here makes later stages meaningless */
-    void (*run)(struct qualify *q, struct finding_list *findings, struct health *ret_health);
+    /* NULL when it ran, else why it did not. */
+    const char *(*run)(struct qualify *q, struct finding_list *findings, struct health *ret_health);
 };
 
-static void run_host(struct qualify *q, struct finding_list *findings, struct health *ret_health)
+static const char *run_host(struct qualify *q, struct finding_list *findings,
+                            struct health *ret_health)
 {
     doctor_judge(q->cli->arena, q->k, q->facts, "host", findings, ret_health);
+    return NULL;
 }
 
-static void run_stack(struct qualify *q, struct finding_list *findings, struct health *ret_health)
+static const char *run_stack(struct qualify *q, struct finding_list *findings,
+                             struct health *ret_health)
 {
     doctor_judge(q->cli->arena, q->k, q->facts, "stack", findings, ret_health);
+    return NULL;
+}
+
+/* The BLAS that programs of this machine get, under guard and against a reference. */
+static const char *run_operators(struct qualify *q, struct finding_list *findings,
+                                 struct health *ret_health)
+{
+    struct err err = {0};
+    uint64_t probes = 0;
+    if (strcmp(cli_value(q->cli, "root", ""), "") != 0) {
+        return "only this machine's own libraries can be tried, and --root names another";
+    }
+    if (probe_quick(q->cli, findings, &probes, &err) != ST_OK) {
+        return arena_strdup(q->cli->arena, err.text);
+    }
+    if (session_exit(findings) == EXIT_FAULT) {
+        *VEC_PUSH(q->cli->arena, ret_health) = (struct health_row){.id = "operators",
+                                                                   .severity = SEVERITY_ERROR,
+                                                                   .weight = OPERATORS_WEIGHT,
+                                                                   .lost = OPERATORS_WEIGHT};
+        ret_health->score = 100 - OPERATORS_WEIGHT;
+        ret_health->confidence = 1;
+    }
+    return probes != 0 ? NULL : "no BLAS library is installed here (libblas.so.3)";
 }
 
 static const struct stage stages[] = {
     {"host", "kernel, devices, permissions, limits, firmware", false, run_host},
     {"stack", "driver, runtime, libraries, framework, extensions, switches", false, run_stack},
+    {"operators", "matrix products of the CPU's BLAS, guarded and checked", false, run_operators},
 };
 
 static const char *verdict_of(const struct finding_list *findings)
@@ -71,9 +106,7 @@ static const char *overall(struct cli *cli, const struct finding_list *all)
     switch (session_exit(all)) {
     case EXIT_FAULT: return arena_fmt(cli->arena, "qualified with conditions: %s", counts);
     case EXIT_UNKNOWN: return arena_fmt(cli->arena, "could not tell: %s", counts);
-    default:
-        return arena_fmt(cli->arena,
-                         "host and stack are fit: %s; no operator and no training was run", counts);
+    default: return arena_fmt(cli->arena, "what was tried is fit: %s; no training was run", counts);
     }
 }
 
@@ -100,8 +133,12 @@ static int run_qualify(struct cli *cli)
         }
         cli_progress(cli, "stage %s: %s", stages[i].name, stages[i].what);
         struct finding_list found = {0};
-        struct health part = {0};
-        stages[i].run(&q, &found, &part);
+        struct health part = {.score = 100};
+        const char *skipped = stages[i].run(&q, &found, &part);
+        if (skipped != NULL) {
+            row->summary = skipped;
+            continue;
+        }
         row->verdict = verdict_of(&found);
         row->summary = arena_fmt(cli->arena, "%s: %s", stages[i].what, session_counts(cli, &found));
         stopped = stages[i].stops && strcmp(row->verdict, "failed") == 0;
@@ -117,8 +154,9 @@ static int run_qualify(struct cli *cli)
 
 static const char *const description[] = {
     "Runs the stages of a qualification in order and ends with a verdict: qualified, qualified with "
-    "conditions, not qualified, could not tell. The stages that exist are host and stack; both read "
-    "and judge, and run nothing on a device. A check that was skipped or could not be read never "
+    "conditions, not qualified, could not tell. The stages that exist are host and stack, which "
+    "read and judge, and operators, which tries matrix products of the BLAS library that programs here "
+    "get, in child processes. A check that was skipped or could not be read never "
     "counts as passed.",
     NULL,
 };

@@ -80,4 +80,11 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
 void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                  struct report_table *ret_table);
 
+/* --- what other commands run (probe_gemm.c) ------------------------------------------------------ */
+
+/* The quick plan on the BLAS that programs of this machine get: the stage `operators` of qualify.
+ * *ret_probes is 0 when there is none. */
+enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
+                        struct err *err) MUST_USE;
+
 #endif

@@ -199,3 +199,29 @@ int probe_gemm(struct cli *cli)
     report.verdict = verdict(cli, &set, &findings);
     return session_report(cli, &report, session_exit(&findings));
 }
+
+/* What programs get without asking for a library by name. */
+static bool is_default(const struct probe_library *library)
+{
+    return str_starts(str_of(library->name), "libblas.so") ||
+           str_starts(str_of(library->name), "libcblas.so");
+}
+
+enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
+                        struct err *err)
+{
+    struct trial_set set = {0};
+    struct probe_library_list all = {0};
+    TRY(make_plan(cli, GEMM_LEVEL_QUICK, &set.plan, err));
+    probe_libraries(cli, DEVICE_CPU, &all);
+    for (size_t i = 0; i < all.count; i++) {
+        if (is_default(&all.items[i])) {
+            *VEC_PUSH(cli->arena, &set.libraries) = all.items[i];
+        }
+    }
+    if (set.libraries.count != 0) {
+        TRY(try_all(cli, &set, findings, err));
+    }
+    *ret_probes = set.probes;
+    return ST_OK;
+}
