@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which libraries assay probe puts on trial. Names only: nothing is opened here. */
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,18 +38,46 @@ static void add(struct cli *cli, struct probe_library_list *list, const char *na
         .vendor = &gemm_vendor_blas, .name = name, .path = real};
 }
 
-static void from_cache(struct cli *cli, struct probe_library_list *list)
+/* LD_LIBRARY_PATH comes before the cache for every program that is started from here. */
+static void from_path(struct cli *cli, const char *name, struct probe_library_list *list)
+{
+    const char *value = getenv("LD_LIBRARY_PATH");
+    struct str rest = str_of(value != NULL ? value : "");
+    struct str folder;
+    while (rest.n > 0 && str_cut(&rest, ':', &folder)) {
+        const char *path = arena_fmt(cli->arena, "%.*s/%s", STR_ARG(folder), name);
+        if (folder.n > 0 && access(path, R_OK) == 0) {
+            add(cli, list, name, path);
+            return;
+        }
+    }
+}
+
+static bool has_name(const struct probe_library_list *list, const char *name)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void from_loader(struct cli *cli, struct probe_library_list *list)
 {
     static const struct fs live = {.prefix = ""};
     struct str bytes;
     struct ld_cache cache;
+    for (size_t i = 0; i < ARRAY_LEN(generic); i++) {
+        from_path(cli, generic[i], list);
+    }
     if (fs_read(&live, cli->arena, "/etc/ld.so.cache", LD_CACHE_MAX, &bytes, NULL) != ST_OK ||
         ld_cache_parse(cli->arena, bytes, &cache, NULL) != ST_OK) {
         return;
     }
     for (size_t i = 0; i < ARRAY_LEN(generic); i++) {
         const char *path = ld_cache_lookup(&cache, generic[i], NULL, 0);
-        if (path != NULL) {
+        if (path != NULL && !has_name(list, generic[i])) {
             add(cli, list, generic[i], path);
         }
     }
@@ -70,7 +99,7 @@ void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_librar
             .vendor = &gemm_vendor_blas, .name = path, .path = path};
     }
     if (list.count == 0 && kind == DEVICE_CPU) {
-        from_cache(cli, &list);
+        from_loader(cli, &list);
     }
     *ret_list = list;
 }

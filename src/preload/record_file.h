@@ -3,6 +3,8 @@
 #ifndef ASSAY_PRELOAD_RECORD_FILE_H
 #define ASSAY_PRELOAD_RECORD_FILE_H
 
+#include <stdbool.h>
+
 #include "recorder/record_format.h"
 
 static inline struct record_ring *record_rings(struct record_header *h)
