@@ -52,6 +52,18 @@ struct gemm_shape {
     size_t alignment_bytes;
 };
 
+/* Member by member: the record has padding. */
+static inline bool gemm_shape_equal(const struct gemm_shape *a, const struct gemm_shape *b)
+{
+    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
+           a->ldc == b->ldc && a->batch == b->batch && a->stride_a == b->stride_a &&
+           a->stride_b == b->stride_b && a->stride_c == b->stride_c &&
+           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
+           a->dtype_ab == b->dtype_ab && a->dtype_c == b->dtype_c && a->compute == b->compute &&
+           a->epilogue == b->epilogue && a->alpha == b->alpha && a->beta == b->beta &&
+           a->alignment_bytes == b->alignment_bytes;
+}
+
 /* Device addresses; for CPU libraries plain pointers. */
 struct gemm_operands {
     const void *a, *b, *bias;

@@ -186,23 +186,11 @@ static enum status make_problem(struct gemm_library *library, struct err *err)
     return ST_OK;
 }
 
-/* Member by member: the record has padding, and equal scalars are all that counts here. */
-static bool same_shape(const struct gemm_shape *a, const struct gemm_shape *b)
-{
-    return a->m == b->m && a->n == b->n && a->k == b->k && a->lda == b->lda && a->ldb == b->ldb &&
-           a->ldc == b->ldc && a->batch == b->batch && a->stride_a == b->stride_a &&
-           a->stride_b == b->stride_b && a->stride_c == b->stride_c &&
-           a->transpose_a == b->transpose_a && a->transpose_b == b->transpose_b &&
-           a->dtype_ab == b->dtype_ab && a->dtype_c == b->dtype_c && a->compute == b->compute &&
-           a->epilogue == b->epilogue && a->alpha == b->alpha && a->beta == b->beta &&
-           a->alignment_bytes == b->alignment_bytes;
-}
-
 enum status lt_prepare(struct gemm_library *library, const struct gemm_shape *shape,
                        struct err *err)
 {
     struct lt_problem *p = &library->problem;
-    if (p->ready && same_shape(&p->shape, shape)) {
+    if (p->ready && gemm_shape_equal(&p->shape, shape)) {
         return ST_OK;
     }
     if (!lt_supports(library, shape)) {

@@ -14,6 +14,7 @@
 
 #if defined(__x86_64__)
 
+# include <cpuid.h>
 # include <immintrin.h>
 
 # define VECTORS __attribute__((target("avx2,fma,f16c")))
@@ -277,10 +278,19 @@ VECTORS static void block_f64(const unsigned char *p, size_t count, struct scan_
 static const struct form8 e4m3 = {.shift = 7, .bad = 0x7f, .least = 0x08, .scale_sq = 65536};
 static const struct form8 e5m2 = {.shift = 8, .bad = 0x7c, .least = 0x04, .scale_sq = 1};
 
+/* Not every compiler knows it as a word: bit 29 of ecx in leaf 1 (Intel SDM, CPUID). */
+static bool has_f16c(void)
+{
+    unsigned a;
+    unsigned b;
+    unsigned c;
+    unsigned d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 bool scan_block_supported(enum dtype t)
 {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("f16c")) {
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) {
         return false;
     }
     switch (t) {

@@ -156,7 +156,7 @@ static bool same_choices(const struct gemm_child *t, const struct gemm_shape *s)
         small = small && sizes[i] <= INT32_MAX;
     }
     if (!small) {
-        return t->choices_known && memcmp(o, s, sizeof *o) == 0;
+        return t->choices_known && gemm_shape_equal(o, s);
     }
     return t->choices_known && o->lda <= INT32_MAX && o->ldb <= INT32_MAX && o->ldc <= INT32_MAX &&
            o->dtype_ab == s->dtype_ab && o->dtype_c == s->dtype_c &&

@@ -28,7 +28,7 @@ struct maker {
 static void put(unsigned char *p, size_t *n, uint64_t value, unsigned size)
 {
     for (unsigned i = 0; i < size; i++) {
-        p[(*n)++] = (unsigned char)(value >> (8 * i));
+        p[(*n)++] = i < 8 ? (unsigned char)(value >> (8 * i)) : 0;
     }
 }
 
