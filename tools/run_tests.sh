@@ -66,7 +66,7 @@ test)
     check corpus-third tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.95 --max-false 0 corpus/third
     check corpus-mutated tools/score.py --assay "$build/assay" --mutate --within 0.02 --max-false 0 corpus
     check sanitizer-build sanitized
-    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:handle_segv=0:handle_sigill=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     suite build-asan unit --timeout-multiplier 6
     suite build-asan cli --timeout-multiplier 6
     unset ASAN_OPTIONS UBSAN_OPTIONS

@@ -516,14 +516,18 @@ static int run_run(struct cli *cli)
     }
     r.scratch = arena_new(0);
     if (session_knowledge(cli, &r.k, &err) != ST_OK || prepare(&r, &o, &err) != ST_OK) {
+        arena_free(r.scratch);
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     write_facts(&r);
     r.start = monotonic_s();
     if (write_run(&r, NULL, &err) != ST_OK || supervise(&o, &result, &err) != ST_OK) {
+        arena_free(r.scratch);
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
-    return finish(&r, &result);
+    int status = finish(&r, &result);
+    arena_free(r.scratch);
+    return status;
 }
 
 static const char *const description[] = {
