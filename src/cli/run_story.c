@@ -124,7 +124,9 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
         COLUMNS = sizeof columns / sizeof *columns
     };
 
-    qsort(uses->items, uses->count, sizeof *uses->items, by_calls);
+    if (uses->count > 1) {
+        qsort(uses->items, uses->count, sizeof *uses->items, by_calls);
+    }
     struct value *cells = arena_array(a, uses->count * COLUMNS + 1, sizeof *cells);
     for (size_t i = 0; i < uses->count; i++) {
         const struct use *u = &uses->items[i];

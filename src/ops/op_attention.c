@@ -264,7 +264,8 @@ static void bound_row(struct op_problem *p, const struct attention *a,
         }
         delta += r->p[j] * dp[j];
     }
-    double rows = (double)(a->queries * (a->heads / a->kv_heads));
+    size_t group = a->heads / a->kv_heads; /* query heads that share one key head: a whole number */
+    double rows = (double)(a->queries * group);
     double back = relative + ((double)a->dim_v + keys + rows + 16) * p->u_acc + 4 * p->u_in +
                   3 * p->u_mid;
     for (size_t j = 0; dy && j < a->keys; j++) {

@@ -375,7 +375,8 @@ static void causal_bound(struct op_problem *p)
 {
     struct causal v = causal_of(p);
     const double *dy = op_dout(p, 0);
-    double terms = (double)(v.rows / v.channels * v.time);
+    size_t batch = v.rows / v.channels; /* a whole number */
+    double terms = (double)(batch * v.time);
     for (size_t i = 0; i < v.rows * v.time; i++) {
         size_t row = i / v.time, t = i % v.time, channel = row % v.channels;
         double z = causal_sum(p, &v, row, t, false), sum = causal_sum(p, &v, row, t, true);

@@ -434,8 +434,10 @@ void op_linear_bound(struct op_problem *p, const struct op_linear_view *v)
     for (size_t i = 0; i < nw; i++) {
         op_bound_sum(p, &p->grad[LINEAR_WEIGHT], i, (double)v->rows, 0, sum_w[i], true);
     }
-    for (size_t i = 0; i < v->rows * v->n; i++) {
-        sum_b[i % v->n] += fabs(v->dy[i]);
+    for (size_t i = 0; i < v->rows; i++) {
+        for (size_t j = 0; j < v->n; j++) {
+            sum_b[j] += fabs(v->dy[i * v->n + j]);
+        }
     }
     for (size_t j = 0; v->bias && j < v->n; j++) {
         op_bound_sum(p, &p->grad[LINEAR_BIAS], j, (double)v->rows, 0, sum_b[j], true);

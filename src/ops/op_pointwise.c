@@ -119,7 +119,8 @@ static void rope_fill(struct op_problem *p)
 {
     size_t time = (size_t)op_int(&p->c, "time"), half = (size_t)op_int(&p->c, "rotary") / 2;
     for (size_t i = 0; i < time * half; i++) {
-        double position = (double)(i / half) + op_get(&p->c, "offset");
+        size_t step = i / half;
+        double position = (double)step + op_get(&p->c, "offset");
         double angle = position * pow(op_get(&p->c, "theta"), -(double)(i % half) / (double)half);
         p->input[1].value[i] = cos(angle);
         p->input[2].value[i] = sin(angle);

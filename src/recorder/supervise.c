@@ -422,7 +422,7 @@ enum status supervise(const struct supervise_options *o, struct supervise_result
 int supervise_status(const struct supervise_result *r)
 {
     switch (r->ending) {
-    case RUN_TIMED_OUT: return 124;
+    case RUN_TIMED_OUT:
     case RUN_HUNG: return 124;
     case RUN_NOT_STARTED: return r->code == ENOENT ? 127 : 126;
     default: break;

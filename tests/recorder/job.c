@@ -92,8 +92,8 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 static void crash(void)
 {
-    volatile int *nowhere = NULL;
-    *nowhere = 1; /* NOLINT: the fault is the purpose */
+    volatile uintptr_t nowhere = 0; /* hidden from the compiler, which may do anything with NULL */
+    *(volatile int *)nowhere = 1;   /* NOLINT: the fault is the purpose */
 }
 
 static void forked(const char *self)
