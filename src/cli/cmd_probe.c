@@ -3,6 +3,8 @@
  * assay probe: operators on trial. This file holds the options and the table of modes; each mode has
  * a file of its own, probe_<mode>.c. Without a mode's option, libraries are tried.
  */
+#include <string.h>
+
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/probe.h"
@@ -19,8 +21,36 @@ static const struct probe_mode modes[] = {
     {"figures", probe_figures},
 };
 
+/* Options that only one way of trying understands; another would ignore them without a word. */
+static const struct {
+    const char *option, *mode;
+} belongs_to[] = {
+    {"timing", "torch"}, {"torch-module", "torch"}, {"device", "torch"},
+    {"library", NULL},   {"shapes", NULL},          {"resume", NULL},
+};
+
+static const char *chosen_mode(const struct cli *cli)
+{
+    for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
+        if (cli_flag(cli, modes[i].name)) {
+            return modes[i].name;
+        }
+    }
+    return NULL;
+}
+
 static int run_probe(struct cli *cli)
 {
+    const char *mode = chosen_mode(cli);
+    for (size_t i = 0; i < ARRAY_LEN(belongs_to); i++) {
+        const char *wanted = belongs_to[i].mode;
+        bool fits = mode == wanted || (mode != NULL && wanted != NULL && strcmp(mode, wanted) == 0);
+        if (!fits && cli_flag(cli, belongs_to[i].option)) {
+            return cli_fail(cli, EXIT_USAGE, "--%s has no meaning %s%s", belongs_to[i].option,
+                            wanted != NULL ? "without --" : "with --",
+                            wanted != NULL ? wanted : mode);
+        }
+    }
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
         if (cli_value(cli, modes[i].name, NULL) != NULL || cli_flag(cli, modes[i].name)) {
             return modes[i].run(cli);

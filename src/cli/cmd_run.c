@@ -384,6 +384,14 @@ static enum status guard_variables(struct running *r, struct text_list *env, str
     TRY(number_option(r->cli, "guard-every", 1, 1, &every, err));
     TRY(number_option(r->cli, "guard-min", 1, 1, &least, err));
     if (!cli_flag(r->cli, "guard") && cli_value(r->cli, "guard-every", NULL) == NULL) {
+        static const char *const refining[] = {"guard-min", "guard-side", "quarantine",
+                                               "serialize"};
+        for (size_t i = 0; i < ARRAY_LEN(refining); i++) {
+            if (cli_flag(r->cli, refining[i])) {
+                return err_set(err, ST_USAGE, "--%s says how to guard: give --guard with it",
+                               refining[i]);
+            }
+        }
         return ST_OK;
     }
     set_variable(a, env, "ASSAY_RECORD_GUARD", arena_fmt(a, "%.0f", every));

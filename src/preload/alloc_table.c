@@ -49,7 +49,7 @@ static struct record_alloc *find(struct record_header *h, uint64_t address,
     return NULL;
 }
 
-void alloc_note(uint64_t address, uint64_t size, uint32_t flags, uint64_t map_start)
+void alloc_note(uint64_t address, uint64_t size, uint32_t flags)
 {
     struct record_header *h = record_file();
     if (h == NULL || address == 0) {
@@ -75,7 +75,6 @@ void alloc_note(uint64_t address, uint64_t size, uint32_t flags, uint64_t map_st
     row->freed_ns = 0;
     uint32_t ring = ring_index();
     row->tid = ring < h->ring_count ? (uint32_t)record_rings(h)[ring].tid : 0;
-    row->map_start = map_start;
     row->flags = flags | RECORD_ALLOC_LIVE;
 }
 

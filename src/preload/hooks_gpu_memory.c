@@ -34,7 +34,7 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
             e->u.memory.address = number(*p);
         }
         bool guarded = e != NULL && e->u.memory.guarded != 0;
-        alloc_note(number(*p), size, guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0, 0);
+        alloc_note(number(*p), size, guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0);
     }
 }
 

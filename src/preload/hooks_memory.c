@@ -50,7 +50,7 @@ static void note(enum hook hook, void *p, size_t alignment, size_t size, uint64_
         .address = (uint64_t)(uintptr_t)p, .size = size, .source = alignment, .guarded = guarded};
     record_open(e);
     alloc_note((uint64_t)(uintptr_t)p, size,
-               RECORD_ALLOC_HOST | (guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0), 0);
+               RECORD_ALLOC_HOST | (guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0));
     record_close(e, 0);
 }
 

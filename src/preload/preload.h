@@ -87,7 +87,7 @@ void bindings_write(struct record_header *h);
 
 /* ---- allocations (alloc_table.c) ---- */
 
-void alloc_note(uint64_t address, uint64_t size, uint32_t flags, uint64_t map_start);
+void alloc_note(uint64_t address, uint64_t size, uint32_t flags);
 /* Marks it freed; false when the address is none of ours. */
 bool alloc_forget(uint64_t address);
 

@@ -50,7 +50,6 @@ enum record_kind {
     RECORD_LAUNCH,   /* u.launch */
     RECORD_SYNC,     /* u.call: stream or event */
     RECORD_COLLECTIVE,
-    RECORD_CONVOLUTION, /* u.call: handles only */
     RECORD_KIND_COUNT
 };
 
@@ -167,7 +166,6 @@ struct record_alloc {
     uint64_t freed_ns; /* 0 while live */
     uint32_t flags;
     uint32_t tid;
-    uint64_t map_start; /* guarded: first mapped byte; else 0 */
 };
 
 struct record_name {

@@ -64,6 +64,8 @@ expect "expectation asked later" 1 "$ASSAY" report good --expect yes:mkl
 expect "expectation that cannot be told" 2 "$ASSAY" report static --expect no:mkl
 expect "expectation that is none" 64 "$ASSAY" report good --expect mkl
 
+expect "a refinement of no guard" 64 "${run[@]}" --record none2 --quarantine -- true
+says "a refinement of no guard" err "give --guard with it"
 expect "no command" 64 "$ASSAY" run
 expect "no folder" 2 "$ASSAY" report "$TMP/nowhere"
 expect "a folder that is no run" 2 "$ASSAY" report "$TMP/over"
