@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/attr.h"
+#include "base/utf8.h"
 
 void json_init(struct json_out *j, struct strbuf *out)
 {
@@ -153,42 +154,14 @@ void json_field(struct json_out *j, const char *key, const char *s)
     }
 }
 
-/* Length of the well-formed UTF-8 sequence at s[0..n), or 0. RFC 3629, table of section 4. */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
-    if (s[0] < 0x80) {
-        return 1;
-    }
-    size_t need = s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (s[0] < 0xc2 || s[0] > 0xf4 || n < need) {
-        return 0;
-    }
-    unsigned char low = 0x80;
-    unsigned char high = 0xbf;
-    switch (s[0]) {
-    case 0xe0: low = 0xa0; break;
-    case 0xed: high = 0x9f; break;
-    case 0xf0: low = 0x90; break;
-    case 0xf4: high = 0x8f; break;
-    default: break;
-    }
-    if (s[1] < low || s[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < need; i++) {
-        if ((s[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    return need;
-}
-
 void json_escape(struct strbuf *out, struct str s)
 {
     for (size_t i = 0; i < s.n;) {
         unsigned char c = (unsigned char)s.p[i];
-        size_t n = utf8_length((const unsigned char *)s.p + i, s.n - i);
-        if (n == 0) {
+        unsigned n;
+        bool whole;
+        (void)utf8_decode(s.p + i, s.p + s.n, &n, &whole);
+        if (!whole) {
             strbuf_addz(out, "\xef\xbf\xbd");
             i++;
             continue;

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/utf8.h"
+
 enum expect {
     EXPECT_VALUE = 0,
     EXPECT_VALUE_OR_CLOSE, /* after '[' */
@@ -25,85 +27,6 @@ static enum json_event fail(struct json_pull *j, const char *problem)
     j->problem = problem;
     j->expect = EXPECT_FAILED;
     return JSON_PULL_ERROR;
-}
-
-/* ---- UTF-8 ---- */
-
-/* Length of the sequence at p, at most `left` bytes; 0 when it is malformed. */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    static const struct {
-        unsigned char mask, lead, n;
-        uint32_t least;
-    } forms[] = {{0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
-
-    for (size_t f = 0; f < ARRAY_LEN(forms); f++) {
-        if ((p[0] & forms[f].mask) != forms[f].lead) {
-            continue;
-        }
-        if (left < forms[f].n) {
-            return 0;
-        }
-        uint32_t code = p[0] & (unsigned char)~forms[f].mask;
-        for (size_t i = 1; i < forms[f].n; i++) {
-            if ((p[i] & 0xc0) != 0x80) {
-                return 0;
-            }
-            code = code << 6 | (p[i] & 0x3f);
-        }
-        bool surrogate = code >= 0xd800 && code <= 0xdfff;
-        return code < forms[f].least || surrogate || code > 0x10ffff ? 0 : forms[f].n;
-    }
-    return 0;
-}
-
-bool json_utf8_valid(struct str text, size_t *ret_bad_at)
-{
-    const unsigned char *p = (const unsigned char *)text.p;
-    size_t at = 0;
-    while (at < text.n) {
-        uint64_t eight;
-        if (text.n - at >= sizeof eight) {
-            memcpy(&eight, p + at, sizeof eight);
-            if ((eight & 0x8080808080808080u) == 0) {
-                at += sizeof eight;
-                continue;
-            }
-        }
-        size_t n = p[at] < 0x80 ? 1 : utf8_length(p + at, text.n - at);
-        if (n == 0) {
-            if (ret_bad_at != NULL) {
-                *ret_bad_at = at;
-            }
-            return false;
-        }
-        at += n;
-    }
-    return true;
-}
-
-static size_t utf8_put(uint32_t code, char *out)
-{
-    if (code < 0x80) {
-        out[0] = (char)code;
-        return 1;
-    }
-    if (code < 0x800) {
-        out[0] = (char)(0xc0 | code >> 6);
-        out[1] = (char)(0x80 | (code & 0x3f));
-        return 2;
-    }
-    if (code < 0x10000) {
-        out[0] = (char)(0xe0 | code >> 12);
-        out[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        out[2] = (char)(0x80 | (code & 0x3f));
-        return 3;
-    }
-    out[0] = (char)(0xf0 | code >> 18);
-    out[1] = (char)(0x80 | (code >> 12 & 0x3f));
-    out[2] = (char)(0x80 | (code >> 6 & 0x3f));
-    out[3] = (char)(0x80 | (code & 0x3f));
-    return 4;
 }
 
 /* ---- strings ---- */
@@ -209,7 +132,7 @@ static const char *take_string(struct json_pull *j)
     struct str raw = str_slice(s, start, at);
     j->at = at + 1;
     j->text = raw;
-    if (!json_utf8_valid(raw, NULL)) {
+    if (utf8_valid_prefix(raw) != raw.n) {
         return "a string is not UTF-8";
     }
     if (escaped) {

@@ -44,16 +44,13 @@ struct json_pull {
     unsigned char expect;                /* private */
 };
 
-/* Whole-text UTF-8 check included in nothing else: call utf8_valid() first when order matters. */
+/* Only strings are checked for being UTF-8, when they are read: where the order of complaints matters,
+ * utf8_valid_prefix() over the whole text comes first. */
 void json_pull_init(struct json_pull *j, struct str source, struct arena *arena);
 
 enum json_event json_pull_next(struct json_pull *j) MUST_USE;
 
 /* After an event that begins a value: reads on to its end. False on a broken text. */
 bool json_pull_skip(struct json_pull *j, enum json_event began) MUST_USE;
-
-/* True for well-formed UTF-8 (no surrogates, no overlong forms, at most U+10FFFF); else
- * *ret_bad_at is the offset of the first byte that does not fit (may be NULL). */
-bool json_utf8_valid(struct str text, size_t *ret_bad_at);
 
 #endif

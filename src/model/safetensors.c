@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/json_pull.h"
+#include "base/utf8.h"
 #include "base/vec.h"
 
 struct entry {
@@ -390,9 +391,9 @@ static enum status read_safetensors(struct tensor_file *f, struct issues *issues
     r.data_start = 8 + n;
     f->data_start = r.data_start;
     json_pull_init(&r.json, header, f->arena);
-    size_t bad_at;
-    if (!json_utf8_valid(header, &bad_at)) {
-        r.json.at = bad_at;
+    size_t whole = utf8_valid_prefix(header);
+    if (whole != header.n) {
+        r.json.at = whole;
         return malformed(&r, "it is not UTF-8", err);
     }
     TRY(read_members(&r, err));
