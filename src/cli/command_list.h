@@ -9,7 +9,6 @@ extern const struct command command_qualify;
 extern const struct command command_doctor;
 extern const struct command command_diagnose;
 extern const struct command command_checkpoint;
-extern const struct command command_probe;
 extern const struct command command_run;
 extern const struct command command_report;
 extern const struct command command_tokenizer;

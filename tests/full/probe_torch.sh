@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: probe_torch.sh ASSAY
 # assay probe --torch on two real PyTorch on the CPU. Debian's 1.13: products in bfloat16 are convicted,
-# F.linear on dense operands is acquitted. PyPI's current one (several GB into $ASSAY_DOWNLOADS, default
-# .cache/downloads): all operators are tried, and what is convicted is exactly what adds up gradients in
+# F.linear on dense operands is acquitted. PyPI's current one, with transformers beside it
+# (oracle_env.sh): all operators are tried, and what is convicted is exactly what adds up gradients in
 # 16 bits, which is shown here without assay: 1,024 ones in bfloat16 do not add up to 1,024.
 set -euo pipefail
 assay=$(realpath "$1")
 top=$(realpath "$(dirname "$0")/../..")
-store=${ASSAY_DOWNLOADS:-$top/.cache/downloads}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 failures=0
@@ -74,14 +73,9 @@ else
     echo "Debian's python3-torch 1.13 is not installed"
 fi
 
-venv=$store/torch-current
-if [ ! -e "$venv/complete" ] && python3 -m venv "$venv" &&
-    "$venv/bin/python" -m pip install --quiet --no-input --disable-pip-version-check torch; then
-    touch "$venv/complete"
-fi
-if [ -e "$venv/complete" ]; then
+if current=$("$top/tests/full/oracle_env.sh"); then
     tried=1
-    probe "$venv" "$scratch/current.json"
+    probe "$current" "$scratch/current.json"
     check "current: every operator was tried" "$scratch/current.json" \
         '[.operators[] | select(.forward == "ok") | .op] | unique | length == 18'
     check "current: nothing is wrong in float64 and float32" "$scratch/current.json" \
@@ -93,7 +87,7 @@ if [ -e "$venv/complete" ]; then
         '[.operators[] | select(.backward == "inaccurate") | .op] |
          all(IN("layer_norm", "conv3d", "patch_embed", "causal_conv1d"))'
     checks=$((checks + 1))
-    "$venv/bin/python" -c '
+    "$current" -c '
 import sys, torch
 x = torch.randn(1024, 64).bfloat16()
 bias = torch.zeros(64, dtype=torch.bfloat16, requires_grad=True)
@@ -101,7 +95,7 @@ y = torch.nn.functional.layer_norm(x, [64], torch.ones(64, dtype=torch.bfloat16)
 y.backward(torch.ones_like(y))
 print("torch", torch.__version__, "bfloat16 LayerNorm: bias gradient of 1,024 ones:", bias.grad[0].item())
 sys.exit(bias.grad[0].item() == 1024)' 2>/dev/null || { echo "FAILED: layer_norm adds up well now"; failures=$((failures + 1)); }
-    kernel "$venv"
+    kernel "$current"
 else
     echo "the current torch cannot be installed"
 fi

@@ -164,6 +164,8 @@ def delta_transformers(torch, t, a):
         raise NotImplementedError("this transformers has no torch_chunk_gated_delta_rule")
     if a["scale"] != 0 or a["chunk"] != 64:
         raise NotThisCase("scale and chunk are fixed there")
+    if t["q"].dtype == torch.float64:
+        raise NotThisCase("it computes in float32, whatever it is given")
     q, k = per_value_head(a, t["q"], t["k"])
     o, state = rule(q, k, t["v"], g=t["g"], beta=t["beta"], chunk_size=64, initial_state=t.get("state"),
                     output_final_state=True, use_qk_l2norm_in_kernel=a["l2norm"])
