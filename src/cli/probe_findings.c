@@ -156,7 +156,8 @@ static void remedies(struct cli *cli, struct finding *to, const struct gemm_diag
                 cli->arena,
                 "export %s=%s   # kernels '%s': clean on the %llu failing "
                 "products that were tried again",
-                k->variable, k->value, k->name, (unsigned long long)k->tried);
+                k->variable, k->value, k->name[0] != '\0' ? k->name : k->value,
+                (unsigned long long)k->tried);
             break;
         }
     }
