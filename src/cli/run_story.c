@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
 #include "base/fs.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -372,7 +374,13 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     struct err err = {0};
     struct record r = {0};
     struct maps maps = {0};
-    if (record_reader_load(a, arena_fmt(a, "%s/%s", folder, name), &r, &err) != ST_OK) {
+    const char *record = arena_fmt(a, "%s/%s", folder, name);
+    struct stat st;
+    if (stat(record, &st) == 0 && st.st_size == 0) {
+        story->no_room++;
+        return;
+    }
+    if (record_reader_load(a, record, &r, &err) != ST_OK) {
         *VEC_PUSH(a, &story->notes) = arena_strdup(a, err.text);
         return;
     }

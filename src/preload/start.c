@@ -165,8 +165,11 @@ static struct record_header *make(void)
         return NULL;
     }
     if (ftruncate(fd, (off_t)h.file_bytes) != 0 || !reserve(fd, 0, h.entries_at)) {
+        /* An empty file stays: it tells the reader that there was no room. */
+        if (ftruncate(fd, 0) != 0) {
+            unlink(path);
+        }
         close(fd);
-        unlink(path);
         return NULL;
     }
     struct record_header *map = mmap(NULL, h.file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

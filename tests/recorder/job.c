@@ -5,6 +5,7 @@
  *   steps N        N steps, then "done"
  *   forever        steps until it is killed
  *   threads N      N threads of 1000 calls each
+ *   rate T N       T threads of N products 1x1x1 each; prints nanoseconds of wall time per call
  *   crash          a step, then a write through a null pointer
  *   own-handler    catches its own fault and exits 7
  *   after-free     reads a freed tensor
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sys/wait.h>
@@ -68,6 +70,39 @@ static void *thread_main(void *unused)
         product(16, 16, 16);
     }
     return NULL;
+}
+
+static void *rate_main(void *calls)
+{
+    float a = 1;
+    float b = 1;
+    float c = 0;
+    int one = 1;
+    for (long i = *(const long *)calls; i > 0; i--) {
+        sgemm_("N", "N", &one, &one, &one, &a, &a, &one, &b, &one, &b, &c, &one);
+    }
+    return NULL;
+}
+
+static void rate(int threads, long calls)
+{
+    pthread_t ids[64];
+    struct timespec begin;
+    struct timespec end;
+    threads = threads < 64 ? threads : 64;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int i = 0; i < threads; i++) {
+        if (pthread_create(&ids[i], NULL, rate_main, &calls) != 0) {
+            exit(4);
+        }
+    }
+    for (int i = 0; i < threads; i++) {
+        pthread_join(ids[i], NULL);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    double ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+    printf("%d threads, %ld calls each: %.1f ns per call\n", threads, calls,
+           ns / ((double)threads * (double)calls));
 }
 
 static void threads(int count)
@@ -123,6 +158,9 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "threads") == 0) {
         threads(n);
         n = 1;
+    } else if (strcmp(what, "rate") == 0) {
+        rate(n, argc > 3 ? strtol(argv[3], NULL, 10) : 1000000);
+        return 0;
     } else if (strcmp(what, "fork") == 0) {
         forked(argv[0]);
     } else if (strcmp(what, "own-handler") == 0) {

@@ -75,16 +75,30 @@ if [ "$(id -u)" -ne 0 ]; then
     expect "a read-only folder" 2 "${run[@]}" --record readonly/x -- true
 fi
 
-# Killed at a random instant: the record can be read, and the run says that it is not over.
-for i in 1 2 3 4 5; do
-    "${run[@]}" --record "kill$i" -- "$JOB" forever >/dev/null 2>&1 &
-    sleep "0.$((RANDOM % 4 + 2))"
-    pkill -KILL -P $! -f "$JOB" || true
-    wait $! || true
-    expect "killed job" 1 "$ASSAY" report "kill$i"
-    says "killed job is named" out "killed by SIGKILL"
-    says "its calls are there" out "sgemm_"
-done
+# A job that is stopped, or will not end, is ended at the limit; a folder that is taken away or a disk
+# without room cost the record and never the job.
+"${run[@]}" --timeout 2 --record stopped -- "$JOB" forever >/dev/null 2>"$TMP/err" &
+supervisor=$!
+sleep 0.4
+kill -STOP "$(pgrep -P $supervisor)"
+wait $supervisor && got=0 || got=$?
+[ $got = 124 ] || { echo "FAILED: a stopped job: status $got, not 124"; FAILED=1; }
+says "a stopped job" err "stopped at the time limit"
+expect "a job that ignores SIGTERM" 124 "${run[@]}" --timeout 1 --record deaf -- "$JOB" deaf
+"${run[@]}" --record gone -- "$JOB" steps 20000 >"$TMP/out" 2>"$TMP/err" &
+supervisor=$!
+sleep 0.1; rm -rf gone
+wait $supervisor && got=0 || got=$?
+[ $got = 0 ] || { echo "FAILED: a folder that was taken away: status $got, not the job's 0"; FAILED=1; }
+says "a folder that was taken away" out "done"
+says "a folder that was taken away" err "gone/run.json: No such file"
+if unshare -rm true 2>/dev/null; then
+    mkdir small
+    expect "a small disk" 0 unshare -rm bash -c \
+        'mount -t tmpfs -o size=3m none small && exec "$@"' - "${run[@]}" --record small/r -- "$JOB" threads 4
+    says "a small disk" out "done"
+    says "a small disk" err "no room on the disk"
+fi
 
 # A record cut off, or of something else, is said and not believed.
 head -c 5000 good/record.*.bin >cut.bin; mkdir cut; cp good/run.json good/stdout.log cut/; cp cut.bin cut/record.1.bin
