@@ -13,6 +13,7 @@
 #include "base/tree.h"
 #include "base/vec.h"
 
+#include "cli/run_hang.h"
 #include "cli/run_story.h"
 #include "cli/session.h"
 #include "diagnosis/causes.h"
@@ -25,6 +26,7 @@ enum {
 
 struct judged {
     struct cli *cli;
+    const char *folder;
     const struct tree *run;
     struct run_story story;
     struct diagnosis diagnosis;
@@ -168,6 +170,12 @@ static void collect(struct judged *j)
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
         *VEC_PUSH(a, &j->causes) = j->diagnosis.causes.items[i];
     }
+    struct finding hang;
+    if (strcmp(tree_text(j->run, "hang_seen", ""), "true") == 0 &&
+        strcmp(tree_text(j->run, "ending", ""), "exited") != 0 &&
+        run_hang_find(a, j->folder, &hang)) {
+        *VEC_PUSH(a, &j->causes) = hang;
+    }
     if (j->story.guarded_blocks > 0 && j->story.guard_proven) {
         struct finding *f = VEC_PUSH(a, &j->checks);
         *f = (struct finding){
@@ -253,6 +261,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
         return err_set(err, ST_ABSENT, "there is no run folder %s", folder);
     }
     folder = arena_strdup(a, full);
+    j->folder = folder;
     TRY(read_run(j, folder, err));
     TRY(run_story_load(a, folder, &j->story, err));
     TRY(diagnose_logs(j, k, folder, err));
@@ -295,6 +304,9 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
         .key = "checks", .heading = "checks:", .findings = &j->checks};
     if (j->story.libraries.row_count > 0) {
         r.tables[r.table_count++] = j->story.libraries;
+    }
+    if (j->story.processes.count > 1) {
+        r.tables[r.table_count++] = j->story.process_table;
     }
     r.numbers[r.number_count++] = (struct report_number){"calls", (int64_t)j->story.calls};
     r.numbers[r.number_count++] = (struct report_number){"guarded_blocks",

@@ -93,14 +93,30 @@ static void add_threads(struct arena *a, pid_t pid, struct strbuf *out)
     }
 }
 
+/* The py-spy of the environment that the job runs in; the one on PATH when it has none. */
+static const char *spy_beside(struct arena *a, const char *interpreter)
+{
+    const char *slash = strrchr(interpreter, '/');
+    if (slash != NULL) {
+        const char *path =
+            arena_fmt(a, "%.*s/py-spy", (int)(slash - interpreter), interpreter);
+        if (access(path, X_OK) == 0) {
+            return path;
+        }
+    }
+    return "py-spy";
+}
+
 struct str run_stacks_take(struct arena *a, pid_t pid)
 {
     struct strbuf out;
     strbuf_init(&out, a, (size_t)16 << 20);
     struct fs fs = {.prefix = ""};
     struct str command;
+    const char *spy = "py-spy";
     if (fs_read(&fs, a, arena_fmt(a, "/proc/%d/cmdline", (int)pid), 65536, &command, NULL) ==
         ST_OK) {
+        spy = spy_beside(a, command.p);
         strbuf_addz(&out, "command:");
         struct str part;
         while (command.n > 0 && str_cut(&command, '\0', &part)) {
@@ -111,7 +127,7 @@ struct str run_stacks_take(struct arena *a, pid_t pid)
     }
     add_threads(a, pid, &out);
     const char *number = arena_fmt(a, "%d", (int)pid);
-    const char *const python[] = {"py-spy", "dump", "--pid", number, NULL};
+    const char *const python[] = {spy, "dump", "--full-filenames", "--pid", number, NULL};
     const char *const native[] = {
         "gdb", "-p", number, "-batch", "-nx", "-ex", "thread apply all bt 40", NULL};
     strbuf_addz(&out, "\nPython stacks (py-spy):\n");

@@ -148,6 +148,66 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
                                  .row_count = uses->count};
 }
 
+/* ---- processes ---- */
+
+/* A job of several processes: who is which rank, and how far each came. */
+static void add_process(struct arena *a, const struct record *r, struct run_story *story)
+{
+    uint64_t calls = 0;
+    for (size_t t = 0; t < r->thread_count; t++) {
+        for (uint32_t hook = 0; hook < r->head.hook_count; hook++) {
+            if (strcmp(r->hooks[hook].library, "libc") != 0) {
+                calls += r->threads[t].counts[hook];
+            }
+        }
+    }
+    const char *slash = strrchr(r->head.program, '/');
+    const char *program = slash != NULL ? slash + 1 : r->head.program;
+    struct run_process *p = VEC_PUSH(a, &story->processes);
+    *p = (struct run_process){.pid = r->head.pid,
+                              .rank = r->head.rank,
+                              .program = arena_strdup(a, program),
+                              .calls = calls};
+    if (r->head.fault.present != 0) {
+        const char *name = sigabbrev_np(r->head.fault.signal);
+        p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");
+    } else {
+        p->end = r->head.ending == RECORD_EXITED ? "exited" : "killed, or still running";
+    }
+}
+
+static struct report_table processes_of(struct arena *a, const struct run_story *story)
+{
+    static const struct report_column columns[] = {{"pid", "process", 0},
+                                                   {"rank", "rank", 0},
+                                                   {"program", "program", 0},
+                                                   {"calls", "calls", 0},
+                                                   {"end", "end", 0}};
+
+    enum {
+        COLUMNS = sizeof columns / sizeof *columns
+    };
+
+    struct value *cells = arena_array(a, story->processes.count * COLUMNS + 1, sizeof *cells);
+    for (size_t i = 0; i < story->processes.count; i++) {
+        const struct run_process *p = &story->processes.items[i];
+        struct value *row = &cells[i * COLUMNS];
+        row[0] = value_int(p->pid);
+        if (p->rank >= 0) {
+            row[1] = value_int(p->rank);
+        }
+        row[2] = value_string(p->program);
+        row[3] = value_int((int64_t)p->calls);
+        row[4] = value_string(p->end);
+    }
+    return (struct report_table){.key = "processes",
+                                 .heading = "processes that called them:",
+                                 .columns = columns,
+                                 .column_count = COLUMNS,
+                                 .cells = cells,
+                                 .row_count = story->processes.count};
+}
+
 /* ---- faults ---- */
 
 static void add_evidence(struct arena *a, struct finding *f, const char *source, const char *text)
@@ -385,6 +445,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
         return;
     }
     story->record_count++;
+    add_process(a, &r, story);
     struct fs fs = {.prefix = ""};
     struct str text;
     const char *path = arena_fmt(a, "%s/maps.%d", folder, r.head.pid);
@@ -429,6 +490,7 @@ enum status run_story_load(struct arena *a, const char *folder, struct run_story
         story.calls += uses.items[i].calls;
     }
     story.libraries = table_of(a, &uses);
+    story.process_table = processes_of(a, &story);
     *ret_story = story;
     return ST_OK;
 }

@@ -11,9 +11,25 @@
 
 #include "report/report.h"
 
+struct run_process {
+    int pid;
+    int rank; /* -1: not told */
+    const char *program;
+    const char *end;
+    uint64_t calls; /* allocations left out */
+};
+
+struct run_process_list {
+    struct run_process *items;
+    size_t count;
+    size_t capacity;
+};
+
 struct run_story {
     struct finding_list findings; /* faults first */
     struct report_table libraries;
+    struct report_table process_table;
+    struct run_process_list processes; /* one for each record */
     struct text_list notes;
     size_t record_count;
     size_t no_room; /* processes whose record found no room on the disk */

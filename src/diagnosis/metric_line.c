@@ -387,6 +387,14 @@ static bool bare_number(struct str line, size_t at)
     return length != 0 && (length == rest.n || strchr(" ,|;:])", rest.p[length]) != NULL);
 }
 
+/* transformers opens a training with what it is going to do: "Num update steps per epoch = 50", "Gradient
+ * Accumulation steps = 2", "Total optimization steps = 40". No step was made yet. */
+static bool is_setting(struct str line)
+{
+    return str_has(line, " = ") && (str_has(line, "  Num ") || str_has(line, "  Total ") ||
+                                    str_has(line, "Accumulation steps = "));
+}
+
 /*
  * "step 10 lm_loss 2.412 grad_norm 1.31": names and numbers with no sign between. Prose has such
  * pairs too ("the best loss 1.2"), so the line must name its step before the loss.
@@ -435,6 +443,11 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     bare_pairs(out, line);
     if (memchr(line.p, '|', line.n) != NULL) {
         megatron_step(out, line);
+    }
+    if (out->count > 0 && is_setting(line)) {
+        out->count = 0;
+        out->step = -1;
+        return;
     }
     if (!out->final) {
         return;

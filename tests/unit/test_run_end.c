@@ -87,6 +87,22 @@ static void prose_about_losses_is_no_metric(void **state)
     }
 }
 
+static void the_header_of_a_training_is_no_step(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "[INFO|trainer.py:1471] 2026-11-29 22:16:24,687 >>   Num Epochs = 1",
+        "[INFO|trainer.py:1472] 2026-11-29 22:16:24,687 >>   Num update steps per epoch = 50",
+        "  Gradient Accumulation steps = 2",
+        "[INFO|trainer.py:1478] 2026-11-29 22:16:24,687 >>   Total optimization steps = 40"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+        struct metric_line m;
+        metric_line_parse(str_of(lines[i]), &m);
+        assert_int_equal(m.count, 0);
+        assert_int_equal(m.step, -1);
+    }
+}
+
 static void numbers_are_read_exactly_enough(void **state)
 {
     (void)state;
@@ -305,6 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(metrics_of_many_frameworks_are_read),
         cmocka_unit_test(prose_about_losses_is_no_metric),
+        cmocka_unit_test(the_header_of_a_training_is_no_step),
         cmocka_unit_test(numbers_are_read_exactly_enough),
         cmocka_unit_test(bars_of_training_are_told_from_others),
         cmocka_unit_test(first_exception_of_a_chain_is_the_root),
