@@ -11,10 +11,27 @@
 
 #include "report/report.h"
 
+/* When a recorded process lived, by the monotonic clock of its machine. */
+struct run_process {
+    int pid;
+    int rank; /* -1: not told */
+    const char *program;
+    uint64_t start_ns;
+    uint64_t end_ns; /* 0: it was killed, or still runs */
+    bool fatal;      /* met a fatal signal */
+};
+
+struct run_process_list {
+    struct run_process *items;
+    size_t count;
+    size_t capacity;
+};
+
 struct run_story {
     struct finding_list findings; /* faults first */
     struct report_table libraries;
     struct text_list notes;
+    struct run_process_list processes;
     size_t record_count;
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
