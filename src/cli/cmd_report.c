@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* assay report: run folders, judged again from what they hold, and records of other commands, in any form. */
 #include <string.h>
+
 #include <sys/stat.h>
 
 #include "base/vec.h"
@@ -33,9 +34,9 @@ static int run_report(struct cli *cli)
     struct stat st;
     const char *first = cli->operands.items[0];
     bool one_run = cli->operands.count == 1 && !(stat(first, &st) == 0 && S_ISREG(st.st_mode));
-    enum status made =
-        one_run ? run_report_make(cli, k, first, &expects, &report, &status, &err)
-                : run_report_many(cli, k, &cli->operands, &expects, &report, &status, &err);
+    enum status made = one_run ? run_report_make(cli, k, first, &expects, &report, &status, &err)
+                               : run_report_many(cli, k, &cli->operands, &expects, &report, &status,
+                                                 &err);
     if (made != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }

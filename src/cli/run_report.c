@@ -254,7 +254,7 @@ static const char *bytes_text(struct arena *a, const char *text)
     if (str_to_u64(str_of(text), 10, &n) != ST_OK || n == 0) {
         return NULL;
     }
-    return n < (1 << 20) ? arena_fmt(a, "%.0f KiB", (double)n / 1024)
+    return n < (1 << 20)   ? arena_fmt(a, "%.0f KiB", (double)n / 1024)
            : n < (1 << 30) ? arena_fmt(a, "%.0f MiB", (double)n / (1 << 20))
                            : arena_fmt(a, "%.2f GiB", (double)n / (1 << 30));
 }
@@ -278,9 +278,9 @@ static void tell(struct judged *j, struct report *r)
                 bytes_text(a, tree_text(j->run, "peak_memory_bytes", "")));
     const struct tree *guard = tree_get(j->run, "gpu_guard");
     report_tell(r, "guard on the GPU",
-                guard == NULL                                            ? NULL
+                guard == NULL                                         ? NULL
                 : strcmp(tree_text(guard, "proven", ""), "true") == 0 ? "proven"
-                                                                         : "not proven");
+                                                                      : "not proven");
 }
 
 static enum status read_run(struct judged *j, const char *folder, struct err *err)

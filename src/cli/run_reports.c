@@ -158,18 +158,30 @@ static struct report_table routes(struct gathered *g)
                                  .row_count = g->run_count};
 }
 
+/* "2 runs: nothing wrong in 1, a fault in 1 (hipblaslt)". */
 static const char *verdict_of(struct gathered *g, size_t count)
 {
     struct arena *a = g->cli->arena;
-    size_t faults = g->outcomes[SEVERITY_ERROR];
-    size_t unknown = g->outcomes[SEVERITY_UNKNOWN];
-    const char *parts = arena_fmt(
-        a, "of %zu %s, %zu with a fault, %zu that could not be told, %zu with nothing wrong", count,
-        g->run_count == count ? "runs" : "runs and records", faults, unknown,
-        count - faults - unknown);
-    return g->qualification != NULL && g->qualification->verdict != NULL
-               ? arena_fmt(a, "%s; the qualification: %s", parts, g->qualification->verdict)
-               : parts;
+
+    static const struct {
+        enum severity outcome;
+        const char *text;
+    } rows[] = {{SEVERITY_ERROR, "a fault in"},
+                {SEVERITY_UNKNOWN, "could not tell for"},
+                {SEVERITY_OK, "nothing wrong in"}};
+    struct strbuf out;
+    strbuf_init(&out, a, 1000);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (g->outcomes[rows[i].outcome] != 0) {
+            strbuf_fmt(&out, "%s%s %zu of %zu", out.n != 0 ? ", " : "", rows[i].text,
+                       g->outcomes[rows[i].outcome], count);
+        }
+    }
+    strbuf_addz(&out, g->run_count == count ? " runs" : " runs and records");
+    if (g->qualification != NULL && g->qualification->verdict != NULL) {
+        strbuf_fmt(&out, "; the qualification: %s", g->qualification->verdict);
+    }
+    return out.p;
 }
 
 enum status run_report_many(struct cli *cli, const struct knowledge *k,

@@ -402,13 +402,13 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
         }
     }
     bool fatal = r.head.ending != RECORD_EXITED && r.head.fault.present != 0;
-    *VEC_PUSH(a, &story->processes) =
-        (struct run_process){.pid = r.head.pid,
-                             .rank = r.head.rank,
-                             .program = arena_strdup(a, r.head.program),
-                             .start_ns = r.head.start_monotonic_ns,
-                             .end_ns = fatal ? r.head.fault.time_ns : r.head.end_monotonic_ns,
-                             .fatal = fatal};
+    *VEC_PUSH(a, &story->processes) = (struct run_process){
+        .pid = r.head.pid,
+        .rank = r.head.rank,
+        .program = arena_strdup(a, r.head.program),
+        .start_ns = r.head.start_monotonic_ns,
+        .end_ns = fatal ? r.head.fault.time_ns : r.head.end_monotonic_ns,
+        .fatal = fatal};
     struct process p = {.r = &r, .maps = &maps, .source = name};
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);

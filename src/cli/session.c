@@ -44,8 +44,7 @@ static struct str render(const struct cli *cli, const struct report *r, int stat
 {
     const char *name = cli_flag(cli, "json") ? "json" : cli_value(cli, "format", "text");
     const struct report_format *format = report_format_find(name);
-    struct report_options options = {
-        .color = color, .width = cli->width, .version = ASSAY_VERSION};
+    struct report_options options = {.color = color, .width = cli->width, .version = ASSAY_VERSION};
     struct report judged = *r;
     if (judged.outcome == SEVERITY_OK && status != EXIT_FINE) {
         judged.outcome = status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN : SEVERITY_ERROR;

@@ -5,6 +5,7 @@
  * run even if an escape were forgotten. The page's parts are files under page/.
  */
 #include "base/json_out.h"
+#include "base/utf8.h"
 
 #include "report/formats.h"
 #include "report/page_text.h"
@@ -57,21 +58,33 @@ static void plots_data(struct arena *a, struct json_out *j, const struct report 
     }
 }
 
-/* JSON inside a script element: no '<' may end it. The indentation is dropped: it would be most of it. */
+static void add_unit(struct strbuf *out, uint32_t unit)
+{
+    strbuf_fmt(out, "\\u%04x", unit);
+}
+
+/* JSON inside a script element: no '<' may end it. What is not ASCII is escaped too, for it may turn the
+ * direction of text; the indentation is dropped: it would be most of it. */
 static const char *embedded(struct arena *a, struct str json)
 {
     struct strbuf out;
     strbuf_init(&out, a, (size_t)4 * DATA_MAX);
-    for (size_t i = 0; i < json.n; i++) {
-        char c = json.p[i];
-        if (c == '<' || c == '>' || c == '&') {
-            strbuf_fmt(&out, "\\u%04x", (unsigned)(unsigned char)c);
+    const char *end = json.p + json.n;
+    for (const char *p = json.p; p < end;) {
+        unsigned n;
+        uint32_t c = utf8_next(p, end, &n);
+        p += n;
+        if (c >= 0x10000) {
+            add_unit(&out, 0xd800 + ((c - 0x10000) >> 10));
+            add_unit(&out, 0xdc00 + ((c - 0x10000) & 0x3ff));
+        } else if (c == '<' || c == '>' || c == '&' || c >= 0x7f) {
+            add_unit(&out, c);
         } else if (c == '\n') {
-            while (i + 1 < json.n && json.p[i + 1] == ' ') {
-                i++;
+            while (p < end && *p == ' ') {
+                p++;
             }
         } else {
-            strbuf_addc(&out, c);
+            strbuf_addc(&out, (char)c);
         }
     }
     return out.p;
@@ -107,10 +120,11 @@ static void render(const struct report *r, const struct report_options *o, struc
     struct arena *a = arena_new(0);
     struct err err = {0};
     struct view *v = report_page_view(a, r, o, true);
-    view_text(a, v, "policy",
-              "default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'sha256-" PAGE_JS_SHA256
-              "' 'sha256-" UPLOT_JS_SHA256 "'; style-src 'sha256-" PAGE_CSS_SHA256
-              "' 'sha256-" UPLOT_CSS_SHA256 "'");
+    view_text(
+        a, v, "policy",
+        "default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'sha256-" PAGE_JS_SHA256
+        "' 'sha256-" UPLOT_JS_SHA256 "'; style-src 'sha256-" PAGE_CSS_SHA256
+        "' 'sha256-" UPLOT_CSS_SHA256 "'");
     view_text(a, v, "style", PAGE_CSS);
     if (has_plots(r)) {
         struct view *s = view_object(a, v, "scripts");

@@ -134,7 +134,7 @@ static void about(struct json_out *j, const struct report *r)
 static void head(struct json_out *j, const struct report *r)
 {
     static const char *const outcomes[SEVERITY_COUNT] = {
-        [SEVERITY_OK] = "fine",      [SEVERITY_NOTE] = "fine",       [SEVERITY_WARNING] = "fault",
+        [SEVERITY_OK] = "fine",     [SEVERITY_NOTE] = "fine",       [SEVERITY_WARNING] = "fault",
         [SEVERITY_ERROR] = "fault", [SEVERITY_UNKNOWN] = "unknown",
     };
     json_key(j, "schema_version");

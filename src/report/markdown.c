@@ -11,7 +11,8 @@
  * inside its table cell. '<' and '&' are written as entities, for some trackers render HTML. */
 static void escape(struct strbuf *out, const char *text)
 {
-    if (strchr("-+=", text[0]) != NULL && text[0] != '\0') { /* would begin a list or end a heading */
+    if (strchr("-+=", text[0]) != NULL &&
+        text[0] != '\0') { /* would begin a list or end a heading */
         strbuf_addc(out, '\\');
     }
     for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {

@@ -35,8 +35,11 @@ static void state(struct maker *m, struct view *v, enum severity s, const char *
 static const char *word_of(enum severity s)
 {
     static const char *const words[SEVERITY_COUNT] = {
-        [SEVERITY_OK] = "ok",       [SEVERITY_NOTE] = "note",           [SEVERITY_WARNING] = "warning",
-        [SEVERITY_ERROR] = "error", [SEVERITY_UNKNOWN] = "could not tell",
+        [SEVERITY_OK] = "ok",
+        [SEVERITY_NOTE] = "note",
+        [SEVERITY_WARNING] = "warning",
+        [SEVERITY_ERROR] = "error",
+        [SEVERITY_UNKNOWN] = "could not tell",
     };
     return words[s];
 }
@@ -182,8 +185,7 @@ static void tables(struct maker *m, struct view *v, const struct report *r)
             if (page_heading(&t->columns[c]) != NULL) {
                 struct view *column = view_item(m->a, columns);
                 view_text(m->a, column, "text", page_heading(&t->columns[c]));
-                view_text(m->a, column, "number",
-                          report_column_is_number(t, c) ? "number" : NULL);
+                view_text(m->a, column, "number", report_column_is_number(t, c) ? "number" : NULL);
             }
         }
         struct view *rows = view_list(m->a, one, "rows");
@@ -328,8 +330,8 @@ static void about(struct maker *m, struct view *v, const struct report *r)
 static void fill(struct maker *m, struct view *v, const struct report *r)
 {
     static const char *const outcomes[SEVERITY_COUNT] = {
-        [SEVERITY_OK] = "nothing wrong",    [SEVERITY_NOTE] = "nothing wrong",
-        [SEVERITY_WARNING] = "fault found", [SEVERITY_ERROR] = "fault found",
+        [SEVERITY_OK] = "nothing wrong",       [SEVERITY_NOTE] = "nothing wrong",
+        [SEVERITY_WARNING] = "fault found",    [SEVERITY_ERROR] = "fault found",
         [SEVERITY_UNKNOWN] = "could not tell",
     };
     anchor(m, v);

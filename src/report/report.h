@@ -58,7 +58,7 @@ struct report {
     const char *name;    /* of a part: what tells it from its neighbours; else NULL */
     int schema_version;
     enum severity outcome; /* ERROR, UNKNOWN, or OK: then the exit status of the command says it */
-    const char *verdict; /* one line for the reader; JSON `verdict` */
+    const char *verdict;   /* one line for the reader; JSON `verdict` */
     struct report_list lists[6];
     size_t list_count;
     struct text_list notes; /* what the reader should know about this answer */

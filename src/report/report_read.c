@@ -149,18 +149,18 @@ static void read_stages(struct arena *a, const struct tree *t, struct report *r)
 {
     r->stages = arena_array(a, t->count + 1, sizeof *r->stages);
     for (const struct tree *c = t->child; c != NULL; c = c->next) {
-        r->stages[r->stage_count++] =
-            (struct report_stage){.name = tree_text(c, "name", ""),
-                                  .verdict = tree_text(c, "verdict", "could not tell"),
-                                  .summary = tree_text(c, "summary", "")};
+        r->stages[r->stage_count++] = (struct report_stage){
+            .name = tree_text(c, "name", ""),
+            .verdict = tree_text(c, "verdict", "could not tell"),
+            .summary = tree_text(c, "summary", "")};
     }
 }
 
 static void read_score(struct arena *a, const struct tree *t, struct report *r)
 {
     const struct tree *weights = tree_get(t, "weights");
-    struct report_points *rows =
-        arena_array(a, weights != NULL ? weights->count + 1 : 1, sizeof *rows);
+    struct report_points *rows = arena_array(a, weights != NULL ? weights->count + 1 : 1,
+                                             sizeof *rows);
     size_t n = 0;
     for (const struct tree *c = weights != NULL ? weights->child : NULL; c != NULL; c = c->next) {
         rows[n++] = (struct report_points){.name = tree_text(c, "id", ""),
@@ -202,8 +202,8 @@ static void read_member(struct arena *a, const struct tree *t, struct report *r)
                strcmp(t->key, "schema_version") != 0) {
         fits = r->number_count < ARRAY_LEN(r->numbers);
         if (fits) {
-            r->numbers[r->number_count++] =
-                (struct report_number){.key = t->key, .value = t->value.integer};
+            r->numbers[r->number_count++] = (struct report_number){.key = t->key,
+                                                                   .value = t->value.integer};
         }
     }
     if (!fits) {
@@ -259,10 +259,11 @@ enum status report_read(struct arena *a, struct str text, const char *name,
                        name);
     }
     if (version != 1) {
-        return err_set(err, ST_FORMAT,
-                       "%s has schema_version %s, and this program knows version 1: use the program "
-                       "that wrote it",
-                       name, tree_text(t, "schema_version", "?"));
+        return err_set(
+            err, ST_FORMAT,
+            "%s has schema_version %s, and this program knows version 1: use the program "
+            "that wrote it",
+            name, tree_text(t, "schema_version", "?"));
     }
     struct report r = {
         .command = command, .schema_version = 1, .verdict = tree_text(t, "verdict", NULL)};
@@ -270,7 +271,7 @@ enum status report_read(struct arena *a, struct str text, const char *name,
         read_member(a, c, &r);
     }
     const char *outcome = tree_text(t, "outcome", NULL);
-    r.outcome = outcome == NULL                    ? outcome_of(&r)
+    r.outcome = outcome == NULL                 ? outcome_of(&r)
                 : strcmp(outcome, "fine") == 0  ? SEVERITY_OK
                 : strcmp(outcome, "fault") == 0 ? SEVERITY_ERROR
                                                 : SEVERITY_UNKNOWN;

@@ -18,6 +18,8 @@ enum {
     BYTES_MAX = 1 << 20
 };
 
+#define VALUE_MAX 1e300
+
 /* ---- text ---- */
 
 void html_escape(struct strbuf *out, const char *text)
@@ -110,6 +112,9 @@ static void axes_of(const struct report_plot *p, struct axis *ret_x, struct axis
             }
         }
     }
+    /* A range that a double can hold; what lies beyond is drawn beyond. */
+    y.from = fmax(y.from, -VALUE_MAX);
+    y.to = fmin(y.to, VALUE_MAX);
     finish_axis(&x);
     finish_axis(&y);
     double margin = y.log ? 0 : (y.to - y.from) * 0.05;
@@ -217,10 +222,11 @@ const char *svg_span(struct arena *a, const struct report_span *s, double end_s)
     double width = (s->to_s - s->from_s) * scale;
     from = from > 99 ? 99 : from; /* a moment at the very end is still seen */
     width = width > 1 ? width : 1;
-    strbuf_fmt(&out,
-               "<svg class=\"span\" width=\"100%%\" height=\"16\" aria-hidden=\"true\"><rect "
-               "class=\"lane\" x=\"0\" y=\"7\" width=\"100%%\" height=\"2\"/><rect class=\"bar %s\" "
-               "x=\"%.2f%%\" y=\"2\" width=\"%.2f%%\" height=\"12\" rx=\"2\"/></svg>",
-               severity_name(s->severity), from, width);
+    strbuf_fmt(
+        &out,
+        "<svg class=\"span\" width=\"100%%\" height=\"16\" aria-hidden=\"true\"><rect "
+        "class=\"lane\" x=\"0\" y=\"7\" width=\"100%%\" height=\"2\"/><rect class=\"bar %s\" "
+        "x=\"%.2f%%\" y=\"2\" width=\"%.2f%%\" height=\"12\" rx=\"2\"/></svg>",
+        severity_name(s->severity), from, width);
     return out.p;
 }

@@ -95,7 +95,8 @@ void report_table_text(const struct report_table *t, struct strbuf *out)
                 report_cell_text(&cell, column, &t->cells[(r - 1) * t->column_count + c]);
                 text = cell.p;
             }
-            write_cell(out, text, widths[c], report_column_is_number(t, c), c + 1 == t->column_count);
+            write_cell(out, text, widths[c], report_column_is_number(t, c),
+                       c + 1 == t->column_count);
         }
         strbuf_addc(out, '\n');
     }

@@ -14,7 +14,7 @@
   function short(v) {
     if (v === null || v === undefined) return "–";
     const size = Math.abs(v);
-    if (v !== 0 && (size >= 1e7 || size < 1e-4)) return v.toExponential(2);
+    if (v !== 0 && (size >= 1e7 || size < 1e-3)) return v.toExponential(2).replace(/\.?0+e/, "e");
     return String(+v.toPrecision(size >= 1000 ? 6 : 4));
   }
 
@@ -47,8 +47,8 @@
       cursor: { drag: { x: true, y: false }, dataIdx: nearest },
       scales: { x: { time: false }, y: { distr: p.logarithmic ? 3 : 1 } },
       axes: [
-        Object.assign({ label: p.x_label, labelFont: font, labelSize: 20, values: names }, axis),
-        Object.assign({ size: 62, values: p.logarithmic ? function (u, t) { return t.map(function (v) { return v === null ? "" : short(v); }); } : names }, axis)
+        Object.assign({ label: p.x_label, labelFont: font, labelSize: 18, labelGap: 0, size: 32, values: names }, axis),
+        Object.assign({ size: 66, values: p.logarithmic ? function (u, t) { return t.map(function (v) { return v === null ? "" : short(v); }); } : names }, axis)
       ],
       series: [{}].concat(p.curves.map(function (c, i) {
         return { label: c.name, stroke: colour("--c" + i % 8), width: 2, dash: dashes[i % 8], spanGaps: false,
