@@ -176,11 +176,15 @@ static const struct plot_row plot_rows[] = {
     {"lr", "Learning rate", "", false},
 };
 
+/* Lines are stamped in milliseconds: faster jobs would show steps of that clock. */
+#define DERIVED_STEP_MIN_S 0.005
+
 /* Time between two lines of the loss over the steps between them, where the job prints no step time. */
 static bool derive_step_time(struct arena *a, const struct run_curves *c, struct report_curve *to)
 {
     const struct run_metric *m = run_curves_find(c, "loss");
-    if (m == NULL || m->count < 3 || !c->by_step) {
+    if (m == NULL || m->count < 3 || !c->by_step ||
+        !(m->t[m->count - 1] - m->t[0] >= DERIVED_STEP_MIN_S * (double)m->count)) {
         return false;
     }
     double *y = arena_array(a, m->count, sizeof *y);

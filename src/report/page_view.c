@@ -273,8 +273,8 @@ static void timeline(struct maker *m, struct view *v, const struct report *r)
         struct view *row = view_item(m->a, rows);
         view_text(m->a, row, "name", s->name);
         view_text(m->a, row, "what", s->what);
-        view_fmt(m->a, row, "from", "%.1f", s->from_s);
-        view_fmt(m->a, row, "to", "%.1f", s->to_s);
+        view_fmt(m->a, row, "from", "%.2f", s->from_s);
+        view_fmt(m->a, row, "to", "%.2f", s->to_s);
         state(m, row, s->severity, s->severity == SEVERITY_OK ? NULL : word_of(s->severity));
         if (m->drawn) {
             view_text(m->a, row, "svg", svg_span(m->a, s, end));

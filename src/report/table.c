@@ -64,6 +64,16 @@ bool report_column_is_number(const struct report_table *t, size_t column)
     return false;
 }
 
+bool report_table_has_text(const struct report_table *t)
+{
+    for (size_t c = 0; c < t->column_count; c++) {
+        if (t->columns[c].heading != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int width_of(const struct report_table *t, size_t column, struct strbuf *cell)
 {
     int width = columns_of(t->columns[column].heading);

@@ -39,6 +39,9 @@ void report_cell_text(struct strbuf *out, const struct report_column *c, const s
 /* The first cell that is not null is a number: the column is shown to the right. */
 bool report_column_is_number(const struct report_table *t, size_t column);
 
+/* Whether the text form shows any column of it. */
+bool report_table_has_text(const struct report_table *t);
+
 /* Aligned columns, numbers to the right. */
 void report_table_text(const struct report_table *t, struct strbuf *out);
 

@@ -212,6 +212,9 @@ static void render(const struct report *r, const struct report_options *o, struc
         list(out, o, &r->lists[l]);
     }
     for (size_t i = 0; i < r->table_count; i++) {
+        if (!report_table_has_text(&r->tables[i])) {
+            continue;
+        }
         if (r->tables[i].heading != NULL) {
             strbuf_fmt(out, "%s%s%s\n", bold(o), r->tables[i].heading, plain(o));
         }
