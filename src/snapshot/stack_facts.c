@@ -84,10 +84,48 @@ static const char *const env_rows[] = {
     "CONDA_PREFIX$",
 };
 
-static bool env_wanted(const char *name)
+/* Python packages that training stands on, in the same form. */
+static const char *const wheel_rows[] = {
+    "torch",
+    "triton",
+    "pytorch-triton",
+    "transformers$",
+    "accelerate$",
+    "peft$",
+    "trl$",
+    "deepspeed$",
+    "bitsandbytes$",
+    "flash-attn",
+    "flash-linear",
+    "fla-core$",
+    "xformers$",
+    "numpy$",
+    "safetensors$",
+    "tokenizers$",
+    "sentencepiece$",
+    "datasets$",
+    "llamafactory$",
+    "causal-conv1d$",
+    "mamba-ssm$",
+    "liger-kernel$",
+    "unsloth",
+    "vllm$",
+    "apex$",
+    "aiter$",
+    "amdsmi$",
+    "transformer-engine",
+    "nvidia-",
+    "rocm",
+    "jax",
+    "tensorflow",
+    "amd-",
+    "megatron",
+};
+
+static bool named_in(const char *const *rows, size_t count, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(env_rows); i++) {
-        struct str row = str_of(env_rows[i]);
+    for (size_t i = 0; i < count; i++) {
+        struct str row = str_of(rows[i]);
         bool whole = row.p[row.n - 1] == '$';
         if (whole ? str_is(str_slice(row, 0, row.n - 1), name) : str_starts(str_of(name), row.p)) {
             return true;
@@ -169,21 +207,22 @@ static void add_by_key(struct arena *a, struct stack *s, const struct facts *fac
     if (rest != NULL && strchr(rest, '.') == NULL && f->state == FACT_KNOWN &&
         f->value.kind == VALUE_STRING && strcmp(f->value.string, "(hidden)") != 0) {
         const struct fact *known = facts_get(facts, arena_fmt(a, "switch.%s.set", rest));
-        if (known != NULL || env_wanted(rest)) {
+        if (known != NULL || named_in(env_rows, ARRAY_LEN(env_rows), rest)) {
             stack_add(a, s, STACK_ENVIRONMENT, rest, f->value.string);
         }
     }
 }
 
-/* The installer is nothing that training stands on. */
 static void add_framework(struct arena *a, struct stack *s, const struct fact *f)
 {
     struct str key = str_of(f->key);
-    if (behind(f->key, "pkg.") == NULL || !str_ends(key, ".version") || f->state != FACT_KNOWN ||
-        str_is(key, "pkg.pip.version")) {
+    if (behind(f->key, "pkg.") == NULL || !str_ends(key, ".version") || f->state != FACT_KNOWN) {
         return;
     }
-    stack_add(a, s, STACK_FRAMEWORK, str_dup(a, str_slice(key, 4, key.n - 8)), text_of(a, f));
+    const char *name = str_dup(a, str_slice(key, 4, key.n - 8));
+    if (named_in(wheel_rows, ARRAY_LEN(wheel_rows), name)) {
+        stack_add(a, s, STACK_FRAMEWORK, name, text_of(a, f));
+    }
 }
 
 static void fill(struct arena *a, const struct facts *facts, struct stack *s)
