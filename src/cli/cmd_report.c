@@ -38,7 +38,7 @@ static int run_report(struct cli *cli)
                                : run_report_many(cli, k, &cli->operands, &expects, &report, &status,
                                                  &err);
     if (made != ST_OK) {
-        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+        return cli_fail(cli, made == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     return session_report(cli, &report, status);
 }

@@ -205,6 +205,10 @@ enum status run_report_many(struct cli *cli, const struct knowledge *k,
         bool folder = realpath(path, full) != NULL && fs_is_dir(&live, a, full);
         TRY(folder ? add_run(&g, k, full, name, expects, err) : add_record(&g, path, name, err));
     }
+    if (g.run_count == 0 && expects->count != 0) {
+        return err_set(err, ST_USAGE,
+                       "--expect asks what a run called, and no run folder was given");
+    }
     struct report r = {.command = "report", .schema_version = 1};
     if (g.qualification != NULL) {
         r = *g.qualification;

@@ -79,6 +79,10 @@ void stack_add_gap(struct arena *a, struct stack *s, enum stack_section section,
                    const char *reason);
 void stack_sort(struct stack *s);
 
+/* Where a Python package belongs, FRAMEWORK or PYTHON: decided when a lock file is read too, so that files of two
+ * versions of this program compare. */
+enum stack_section stack_section_of_wheel(const char *name);
+
 const struct stack_item *stack_find(const struct stack *s, enum stack_section section,
                                     const char *name);
 

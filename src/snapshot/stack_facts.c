@@ -86,6 +86,7 @@ static const char *const env_rows[] = {
 
 /* Python packages that training stands on, in the same form. */
 static const char *const wheel_rows[] = {
+    "python$", /* itself; no distribution has the name */
     "torch",
     "triton",
     "pytorch-triton",
@@ -213,6 +214,11 @@ static void add_by_key(struct arena *a, struct stack *s, const struct facts *fac
     }
 }
 
+enum stack_section stack_section_of_wheel(const char *name)
+{
+    return named_in(wheel_rows, ARRAY_LEN(wheel_rows), name) ? STACK_FRAMEWORK : STACK_PYTHON;
+}
+
 static void add_framework(struct arena *a, struct stack *s, const struct fact *f)
 {
     struct str key = str_of(f->key);
@@ -220,7 +226,7 @@ static void add_framework(struct arena *a, struct stack *s, const struct fact *f
         return;
     }
     const char *name = str_dup(a, str_slice(key, 4, key.n - 8));
-    if (named_in(wheel_rows, ARRAY_LEN(wheel_rows), name)) {
+    if (stack_section_of_wheel(name) == STACK_FRAMEWORK) {
         stack_add(a, s, STACK_FRAMEWORK, name, text_of(a, f));
     }
 }

@@ -81,6 +81,8 @@ static void read_section(struct arena *a, const struct tree *t, enum stack_secti
         if (c->kind != TREE_MAP || c->key == NULL || c->key[0] == '\0') {
             continue;
         }
+        bool wheel = section == STACK_FRAMEWORK || section == STACK_PYTHON;
+        section = wheel ? stack_section_of_wheel(c->key) : section;
         struct stack_item *item = stack_add(a, s, section, c->key, tree_text(c, "version", NULL));
         item->build_id = tree_text(c, "build_id", NULL);
         item->digest = tree_text(c, "record_sha256", NULL);

@@ -130,6 +130,8 @@ self_contained "a record of diagnose" again.html
 # What is neither.
 echo '{}' >empty.json; : >nothing.json; printf '{"schema_version": 1' >cut.json
 expect "no operands" 64 "$ASSAY" report
+expect "an expectation of a record" 64 "$ASSAY" report qualification.json --expect no:mkl
+says "an expectation of a record" err "no run folder was given"
 expect "no such run" 2 "$ASSAY" report nowhere
 expect "no such record among runs" 2 "$ASSAY" report good nowhere.json
 says "no such record among runs" err "no run folder and no record 'nowhere.json'"

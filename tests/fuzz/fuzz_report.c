@@ -21,7 +21,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             strbuf_init(&out, a, (size_t)256 << 20);
             report_format_find(forms[i])->render(&r, &o, &out);
             bool page = strcmp(forms[i], "html") == 0;
-            if (page && (strcasestr(out.p, "<script") != NULL || strcasestr(out.p, "<img") != NULL)) {
+            if (page &&
+                (strcasestr(out.p, "<script") != NULL || strcasestr(out.p, "<img") != NULL)) {
                 abort(); /* a record without curves brings no script at all */
             }
         }

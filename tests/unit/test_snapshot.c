@@ -12,10 +12,11 @@ static void paragraphs_of_dpkg(void **state)
 {
     (void)state;
     struct arena *a = arena_new(0);
-    struct str text = STR("\n\nPackage: libc6\nStatus: hold ok installed\nArchitecture: i386\n"
-                          "Version: 2.36-9\nDepends: libgcc-s1 (>= 3.0), a | b:any\nDescription: x\n"
-                          " Version: 9\n\nStatus: install ok installed\n\n"
-                          "Package: gone\nStatus: deinstall ok config-files\nVersion: 1");
+    struct str text = STR(
+        "\n\nPackage: libc6\nStatus: hold ok installed\nArchitecture: i386\n"
+        "Version: 2.36-9\nDepends: libgcc-s1 (>= 3.0), a | b:any\nDescription: x\n"
+        " Version: 9\n\nStatus: install ok installed\n\n"
+        "Package: gone\nStatus: deinstall ok config-files\nVersion: 1");
     struct dpkg_paragraph p;
     assert_true(dpkg_next(&text, &p));
     assert_string_equal(dpkg_name(a, &p), "libc6:i386");
@@ -51,10 +52,9 @@ static void names_that_may_stand_in_a_command(void **state)
 /* ---- LZ4 ---- */
 
 /* Two sequences: 13 letters and a match of 19 at distance 3, then 2 letters. */
-static const unsigned char frame[] = {0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82, 20,  0,   0,   0,
-                                      0xdf, 'a',  'b',  'c',  'd',  'e',  'f',  'g', 'h', 'i', 'j',
-                                      'k',  'l',  'm',  3,    0,    0,    0x20, 'y', 'z', 0,   0,
-                                      0,    0};
+static const unsigned char frame[] = {
+    0x04, 0x22, 0x4d, 0x18, 0x60, 0x40, 0x82, 20, 0, 0, 0,    0xdf, 'a', 'b', 'c', 'd', 'e', 'f',
+    'g',  'h',  'i',  'j',  'k',  'l',  'm',  3,  0, 0, 0x20, 'y',  'z', 0,   0,   0,   0};
 
 static void lz4_frames_unpack(void **state)
 {
@@ -174,6 +174,21 @@ static void lock_files_come_back_as_they_were(void **state)
     arena_free(a);
 }
 
+/* An older program listed another package among those that training stands on. */
+static void sections_of_packages_are_decided_when_read(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct stack s = stack_from(
+        a, "{\"schema_version\": 1, \"command\": \"snapshot\", \"stack\": "
+           "{\"framework\": {\"six\": {\"version\": \"1\"}, \"python\": "
+           "{\"version\": \"3\"}}, \"python\": {\"peft\": {\"version\": \"2\"}}}}");
+    assert_non_null(stack_find(&s, STACK_PYTHON, "six"));
+    assert_non_null(stack_find(&s, STACK_FRAMEWORK, "python"));
+    assert_non_null(stack_find(&s, STACK_FRAMEWORK, "peft"));
+    arena_free(a);
+}
+
 static void lock_files_that_are_none(void **state)
 {
     (void)state;
@@ -283,6 +298,7 @@ int main(void)
         cmocka_unit_test(lz4_frames_unpack),
         cmocka_unit_test(differences_by_weight),
         cmocka_unit_test(lock_files_come_back_as_they_were),
+        cmocka_unit_test(sections_of_packages_are_decided_when_read),
         cmocka_unit_test(lock_files_that_are_none),
         cmocka_unit_test(plan_and_its_script),
         cmocka_unit_test(words_are_quoted),
