@@ -33,7 +33,8 @@ static int run_report(struct cli *cli)
     }
     struct stat st;
     const char *first = cli->operands.items[0];
-    bool one_run = cli->operands.count == 1 && !(stat(first, &st) == 0 && S_ISREG(st.st_mode));
+    bool one_run = cli->operands.count == 1 && !(stat(first, &st) == 0 && S_ISREG(st.st_mode)) &&
+                   !run_report_is_metrics(cli->arena, first);
     enum status made = one_run ? run_report_make(cli, k, first, &expects, &report, &status, &err)
                                : run_report_many(cli, k, &cli->operands, &expects, &report, &status,
                                                  &err);

@@ -65,11 +65,15 @@ struct field {
     double value;
 };
 
-/* A number, or one of the texts "nan", "inf", "-inf" that stand for what JSON cannot write. */
+/* A number, or what stands for one that JSON cannot write: null, or a text "nan", "inf", "-inf". */
 static bool read_number(struct json_cursor *j, double *ret_value)
 {
     char first = json_cursor_peek(j);
     struct json_text text;
+    if (first == 'n') {
+        *ret_value = NAN;
+        return json_cursor_skip(j, &text.raw);
+    }
     if (first == '-' || (first >= '0' && first <= '9')) {
         return json_cursor_real(j, ret_value);
     }
@@ -110,11 +114,38 @@ static bool take_field(const struct field *fields, size_t n, const char *name, d
     return false;
 }
 
+/* The reference trainer writes the length of each step, 'assay run' the time of each line. */
+static bool time_of(const struct run_curves *c, const struct field *fields, size_t n, double *ret_t)
+{
+    double took;
+    if (take_field(fields, n, "t", ret_t)) {
+        return true;
+    }
+    if (!take_field(fields, n, "seconds", &took) && !take_field(fields, n, "eval_seconds", &took)) {
+        return false;
+    }
+    *ret_t = (isnan(c->last_s) ? 0 : c->last_s) + took;
+    return true;
+}
+
+/* Names of the reference trainer. */
+static struct str canonical(struct str name)
+{
+    static const char *const rows[][2] = {
+        {"learning_rate", "lr"}, {"tokens_per_second", "tokens_per_s"}, {"seconds", "step_time"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        if (str_is(name, rows[i][0])) {
+            return str_of(rows[i][1]);
+        }
+    }
+    return name;
+}
+
 static void add_line(struct arena *a, struct run_curves *c, const struct field *fields, size_t n)
 {
     double t;
     double step;
-    if (!take_field(fields, n, "t", &t)) {
+    if (!time_of(c, fields, n, &t)) {
         return;
     }
     c->first_s = isnan(c->first_s) ? t : c->first_s;
@@ -130,7 +161,7 @@ static void add_line(struct arena *a, struct run_curves *c, const struct field *
         if (str_is(name, "t") || str_is(name, "step") || str_is(name, "stream")) {
             continue;
         }
-        struct run_metric *m = metric_of(a, c, name);
+        struct run_metric *m = metric_of(a, c, canonical(name));
         if (m != NULL) {
             add_point(a, m, isnan(step) ? (double)m->count + 1 : step, fields[i].value, t);
         }
@@ -165,15 +196,17 @@ struct plot_row {
     const char *title;
     const char *unit;
     bool logarithmic;
+    double scale; /* of the values; 0 is 1 */
 };
 
 static const struct plot_row plot_rows[] = {
-    {"loss", "Loss", "", false},
-    {"eval_loss", "Loss on held-out data", "", false},
-    {"step_time", "Step time", "s", false},
-    {"tokens_per_s", "Throughput", "tokens/s", false},
-    {"grad_norm", "Gradient norm", "", true},
-    {"lr", "Learning rate", "", false},
+    {"loss", "Loss", "", false, 0},
+    {"eval_loss", "Loss on held-out data", "", false, 0},
+    {"step_time", "Step time", "s", false, 0},
+    {"tokens_per_s", "Throughput", "tokens/s", false, 0},
+    {"grad_norm", "Gradient norm", "", true, 0},
+    {"lr", "Learning rate", "", false, 0},
+    {"memory_bytes", "Memory", "GiB", false, 0x1p-30},
 };
 
 /* Lines are stamped in milliseconds: faster jobs would show steps of that clock. */
@@ -197,17 +230,24 @@ static bool derive_step_time(struct arena *a, const struct run_curves *c, struct
     return true;
 }
 
-static bool curve_of(struct arena *a, const struct run_curves *c, const char *metric,
+static bool curve_of(struct arena *a, const struct run_curves *c, const struct plot_row *row,
                      struct report_curve *ret_curve)
 {
-    const struct run_metric *m = run_curves_find(c, metric);
+    const struct run_metric *m = run_curves_find(c, row->metric);
     if (m != NULL && m->count > 0) {
         ret_curve->x = m->x;
         ret_curve->y = m->y;
         ret_curve->count = m->count;
+        if (row->scale > 0) {
+            double *y = arena_array(a, m->count, sizeof *y);
+            for (size_t i = 0; i < m->count; i++) {
+                y[i] = m->y[i] * row->scale;
+            }
+            ret_curve->y = y;
+        }
         return true;
     }
-    return strcmp(metric, "step_time") == 0 && derive_step_time(a, c, ret_curve);
+    return strcmp(row->metric, "step_time") == 0 && derive_step_time(a, c, ret_curve);
 }
 
 void run_curves_plot(struct arena *a, const struct run_drawn *runs, size_t count,
@@ -222,7 +262,7 @@ void run_curves_plot(struct arena *a, const struct run_drawn *runs, size_t count
         p.curves = arena_array(a, PLOT_CURVES_MAX, sizeof *p.curves);
         for (size_t i = 0; i < count && p.curve_count < PLOT_CURVES_MAX; i++) {
             struct report_curve *c = &p.curves[p.curve_count];
-            if (curve_of(a, runs[i].curves, p.key, c)) {
+            if (curve_of(a, runs[i].curves, &plot_rows[row], c)) {
                 c->name = count > 1 ? runs[i].name : p.key;
                 p.x_label = runs[i].curves->by_step ? "step" : p.x_label;
                 p.curve_count++;

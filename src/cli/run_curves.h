@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The metrics of a run folder (metrics.jsonl, docs/run.md) as curves, and the time of the run as spans: what
- * a report draws. The file is foreign: it may come from another machine, and be cut off anywhere.
+ * The metrics of a run folder (metrics.jsonl, docs/run.md), or of a folder of the reference trainer, as
+ * curves, and the time of the run as spans: what a report draws. The file is foreign: it may come from
+ * another machine, and be cut off anywhere.
  */
 #ifndef ASSAY_CLI_RUN_CURVES_H
 #define ASSAY_CLI_RUN_CURVES_H
@@ -43,7 +44,7 @@ enum status run_curves_read(struct arena *a, const char *folder, struct run_curv
 
 const struct run_metric *run_curves_find(const struct run_curves *c, const char *name);
 
-/* Loss, step time, throughput, gradient norm, learning rate of all runs, one plot each, into the report.
+/* Loss, step time, throughput, gradient norm, learning rate, memory of all runs, one plot each, into the report.
  * More runs than a plot can tell apart are left out with a note. */
 void run_curves_plot(struct arena *a, const struct run_drawn *runs, size_t count,
                      struct report *report);

@@ -18,6 +18,9 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
                             const struct text_list *expects, struct report *ret_report,
                             int *ret_status, struct err *err) MUST_USE;
 
+/* A folder that holds metrics and no run, such as one of the reference trainer. */
+bool run_report_is_metrics(struct arena *a, const char *folder);
+
 /* Several runs, and records of other commands (`assay ... --json` in a file), in one report: each run and each
  * record but the first of `qualify` is a part; what a qualification says stands at the top, and the curves of
  * all runs are drawn together. `paths` are run folders and files. */

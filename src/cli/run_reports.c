@@ -25,6 +25,7 @@ struct gathered {
     struct run_drawn *runs; /* of the parts that are runs */
     const struct report **run_parts;
     size_t run_count;
+    size_t recorded; /* of the runs, by 'assay run' */
     const struct report *qualification;
     size_t outcomes[SEVERITY_COUNT];
 };
@@ -71,6 +72,51 @@ static enum status add_record(struct gathered *g, const char *path, const char *
     return ST_OK;
 }
 
+static void keep_curves(struct gathered *g, struct report *r, const char *name,
+                        const struct run_curves *c)
+{
+    r->name = name;
+    r->plot_count = 0; /* drawn together */
+    g->outcomes[r->outcome]++;
+    g->part_count++;
+    g->run_parts[g->run_count] = r;
+    g->runs[g->run_count++] = (struct run_drawn){.name = name, .curves = c};
+}
+
+/* Metrics alone, as the reference trainer leaves them: curves, and whether they stay finite. They do not
+ * tell how the run ended. */
+static enum status add_metrics(struct gathered *g, const char *path, const char *name,
+                               struct err *err)
+{
+    struct arena *a = g->cli->arena;
+    struct report *r = &g->parts[g->part_count];
+    struct run_curves *c = arena_alloc(a, sizeof *c);
+    struct finding_list *list = arena_alloc(a, sizeof *list);
+    TRY(run_curves_read(a, path, c, err));
+    *r = (struct report){.command = "metrics", .schema_version = 1, .outcome = SEVERITY_UNKNOWN};
+    r->verdict = "metrics alone: they do not tell how the run ended";
+    const struct run_metric *loss = run_curves_find(c, "loss");
+    for (size_t i = 0; loss != NULL && i < loss->count; i++) {
+        if (isfinite(loss->y[i])) {
+            continue;
+        }
+        struct finding *f = VEC_PUSH(a, list);
+        *f = (struct finding){
+            .id = "loss-not-finite",
+            .severity = SEVERITY_ERROR,
+            .confidence = 1,
+            .title = arena_fmt(a, "the loss is not finite, first at step %.0f", loss->x[i]),
+            .claim = "A step whose loss is no number teaches nothing, and its gradients "
+                     "damage the weights."};
+        r->outcome = SEVERITY_ERROR;
+        r->verdict = f->title;
+        break;
+    }
+    r->lists[r->list_count++] = (struct report_list){.key = "findings", .findings = list};
+    keep_curves(g, r, name, c);
+    return ST_OK;
+}
+
 static enum status add_run(struct gathered *g, const struct knowledge *k, const char *path,
                            const char *name, const struct text_list *expects, struct err *err)
 {
@@ -78,17 +124,13 @@ static enum status add_run(struct gathered *g, const struct knowledge *k, const 
     struct report *r = &g->parts[g->part_count];
     int status;
     TRY(run_report_make(g->cli, k, path, expects, r, &status, err));
-    r->name = name;
-    r->plot_count = 0; /* drawn together */
-    g->outcomes[r->outcome]++;
-    g->part_count++;
+    g->recorded++;
     struct run_curves *c = arena_alloc(a, sizeof *c);
     *c = (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
     if (run_curves_read(a, path, c, NULL) != ST_OK) {
         c->count = 0;
     }
-    g->run_parts[g->run_count] = r;
-    g->runs[g->run_count++] = (struct run_drawn){.name = name, .curves = c};
+    keep_curves(g, r, name, c);
     return ST_OK;
 }
 
@@ -184,6 +226,15 @@ static const char *verdict_of(struct gathered *g, size_t count)
     return out.p;
 }
 
+bool run_report_is_metrics(struct arena *a, const char *folder)
+{
+    static const struct fs live = {.prefix = ""};
+    char full[PATH_MAX];
+    return realpath(folder, full) != NULL &&
+           !fs_exists(&live, a, arena_fmt(a, "%s/run.json", full)) &&
+           fs_exists(&live, a, arena_fmt(a, "%s/metrics.jsonl", full));
+}
+
 enum status run_report_many(struct cli *cli, const struct knowledge *k,
                             const struct text_list *paths, const struct text_list *expects,
                             struct report *ret_report, int *ret_status, struct err *err)
@@ -203,9 +254,15 @@ enum status run_report_many(struct cli *cli, const struct knowledge *k,
         char full[PATH_MAX];
         struct fs live = {.prefix = ""};
         bool folder = realpath(path, full) != NULL && fs_is_dir(&live, a, full);
-        TRY(folder ? add_run(&g, k, full, name, expects, err) : add_record(&g, path, name, err));
+        if (!folder) {
+            TRY(add_record(&g, path, name, err));
+        } else if (run_report_is_metrics(a, full)) {
+            TRY(add_metrics(&g, arena_strdup(a, full), name, err));
+        } else {
+            TRY(add_run(&g, k, full, name, expects, err));
+        }
     }
-    if (g.run_count == 0 && expects->count != 0) {
+    if (g.recorded == 0 && expects->count != 0) {
         return err_set(err, ST_USAGE,
                        "--expect asks what a run called, and no run folder was given");
     }
@@ -226,8 +283,11 @@ enum status run_report_many(struct cli *cli, const struct knowledge *k,
     if (g.qualification != NULL && paths->count == 1) {
         r.verdict = g.qualification->verdict;
     } else if (g.qualification == NULL && paths->count == 1) { /* a record alone is the report */
+        struct report together = r;
         r = g.parts[0];
         r.name = NULL;
+        memcpy(r.plots, together.plots, sizeof r.plots);
+        r.plot_count = together.plot_count;
     }
     *ret_status = r.outcome == SEVERITY_ERROR     ? EXIT_FAULT
                   : r.outcome == SEVERITY_UNKNOWN ? EXIT_UNKNOWN

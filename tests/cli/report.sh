@@ -141,6 +141,21 @@ done
 mkdir folder; expect "a folder that is no run" 2 "$ASSAY" report folder good
 says "a folder that is no run" err "is no run folder"
 
+# A folder of the reference trainer: metrics alone.
+mkdir trained
+awk 'BEGIN { for (s = 1; s <= 30; s++) printf("{\"step\": %d, \"epoch\": 0.1, \"loss\": %.4f, \"learning_rate\": 0.001, \"grad_norm\": 1.5, \"seconds\": 0.25, \"tokens_per_second\": 4096, \"memory_bytes\": %d, \"grad_norm_by_layer\": {\"a\": 1}}\n", s, 3 - s / 30, 2147483648 + s * 1048576) }' >trained/metrics.jsonl
+expect "metrics alone" 2 "$ASSAY" report trained --format html -o trained.html
+self_contained "metrics alone" trained.html
+for text in '<figcaption>Memory' '(GiB)' '<figcaption>Step time' '<figcaption>Learning rate' 'do not tell how the run ended'; do
+    grep -qF -- "$text" trained.html || { echo "FAILED: metrics alone: '$text'"; FAILED=1; }
+done
+expect "an expectation of metrics" 64 "$ASSAY" report trained --expect no:mkl
+expect "beside a run" 2 "$ASSAY" report good trained --format html -o both.html
+self_contained "beside a run" both.html
+echo '{"step": 31, "loss": null, "seconds": 0.25}' >>trained/metrics.jsonl
+expect "metrics with a loss that is none" 1 "$ASSAY" report trained
+says "metrics with a loss that is none" out "not finite, first at step 31"
+
 # Metrics cut off anywhere, and lines that are none.
 cp -r good odd; printf '{"t": 1, "step": 1e999, "loss": 1}\n[1]\n{"t": "x"}\n{"t": 9, "step": 3, "loss": "-inf", "a\\u0022b": 4, "deep": {"x": [1]}}\n{"t": 10, "st' >>odd/metrics.jsonl
 expect "odd metrics" 0 "$ASSAY" report odd --format html -o odd.html
