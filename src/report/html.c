@@ -129,6 +129,7 @@ static void render(const struct report *r, const struct report_options *o, struc
     if (has_plots(r)) {
         struct view *s = view_object(a, v, "scripts");
         view_text(a, s, "uplot_style", UPLOT_CSS);
+        view_text(a, s, "uplot_licence", UPLOT_LICENCE);
         view_text(a, s, "uplot", UPLOT_JS);
         view_text(a, s, "script", PAGE_JS);
         view_text(a, s, "data", data_of(a, r));
