@@ -76,7 +76,7 @@ static void finish_axis(struct axis *x)
         x->from = 0;
         x->to = 1;
     }
-    if (!(x->to - x->from > fabs(x->to) * 1e-12) || !isfinite(x->to - x->from)) {
+    if (!(x->to - x->from > fabs(x->to) * 1e-6) || !isfinite(x->to - x->from)) {
         double pad = x->to != 0 && isfinite(x->to) ? fabs(x->to) * 0.05 : 0.5;
         x->from -= pad;
         x->to += pad;

@@ -34,6 +34,14 @@
     });
   }
 
+  /* Values that are equal but for rounding still get an axis. */
+  function range(u, low, high) {
+    if (low === null || high === null) return [0, 1];
+    const size = Math.max(Math.abs(low), Math.abs(high));
+    if (high - low > 1e-6 * size) return uPlot.rangeNum(low, high, 0.1, true);
+    return [low - (0.05 * size || 0.5), high + (0.05 * size || 0.5)];
+  }
+
   function options(p, width, figure) {
     const soft = colour("--soft");
     const line = colour("--line");
@@ -45,7 +53,7 @@
       height: height,
       legend: { show: false },
       cursor: { drag: { x: true, y: false }, dataIdx: nearest },
-      scales: { x: { time: false }, y: { distr: p.logarithmic ? 3 : 1 } },
+      scales: { x: { time: false }, y: p.logarithmic ? { distr: 3 } : { range: range } },
       axes: [
         Object.assign({ label: p.x_label, labelFont: font, labelSize: 18, labelGap: 0, size: 32, values: names }, axis),
         Object.assign({ size: 66, values: p.logarithmic ? function (u, t) { return t.map(function (v) { return v === null ? "" : short(v); }); } : names }, axis)
