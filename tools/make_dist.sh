@@ -25,6 +25,7 @@ done
 ./dist/bin/assay completion zsh >dist/share/zsh/site-functions/_assay
 ./dist/bin/assay completion fish >dist/share/fish/vendor_completions.d/assay.fish
 cp LICENSE README.md dist/share/doc/assay/
+cp third_party/uplot/LICENSE dist/share/doc/assay/LICENSE.uplot
 tools/check_symbols.sh dist/bin/assay 2.35
 tools/check_symbols.sh dist/lib/libassay-record.so 2.35
 # It runs from where it was unpacked, without its build tree.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* assay report: a run folder, judged again from what it holds. */
+/* assay report: run folders, judged again from what they hold, and records of other commands, in any form. */
 #include <string.h>
+
+#include <sys/stat.h>
 
 #include "base/vec.h"
 
@@ -14,8 +16,8 @@ static int run_report(struct cli *cli)
     struct err err = {0};
     const struct knowledge *k;
     struct text_list expects = {0};
-    if (cli->operands.count != 1) {
-        return cli_fail(cli, EXIT_USAGE, "report takes one run folder: assay report RUN");
+    if (cli->operands.count == 0) {
+        return cli_fail(cli, EXIT_USAGE, "report takes run folders and records: assay report RUN");
     }
     const char *expect;
     for (size_t i = 0; (expect = cli_repeat(cli, "expect", i)) != NULL; i++) {
@@ -26,10 +28,18 @@ static int run_report(struct cli *cli)
     }
     struct report report;
     int status;
-    if (session_knowledge(cli, &k, &err) != ST_OK ||
-        run_report_make(cli, k, cli->operands.items[0], &expects, &report, &status, &err) !=
-            ST_OK) {
+    if (session_knowledge(cli, &k, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    struct stat st;
+    const char *first = cli->operands.items[0];
+    bool one_run = cli->operands.count == 1 && !(stat(first, &st) == 0 && S_ISREG(st.st_mode)) &&
+                   !run_report_is_metrics(cli->arena, first);
+    enum status made = one_run ? run_report_make(cli, k, first, &expects, &report, &status, &err)
+                               : run_report_many(cli, k, &cli->operands, &expects, &report, &status,
+                                                 &err);
+    if (made != ST_OK) {
+        return cli_fail(cli, made == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     return session_report(cli, &report, status);
 }
@@ -38,6 +48,9 @@ static const char *const description[] = {
     "Judges a folder that 'assay run' made: how the run ended, the likeliest causes from records and "
     "logs, which library served which calls. The folder may come from another machine; names of "
     "functions on the stack then need its libraries and may be missing.",
+    "Several folders make one report, with their curves drawn together. A file is a record that any command "
+    "wrote with --json: one of 'assay qualify' puts its stages at the top. --format html makes one page "
+    "that needs nothing beside itself, --format markdown a text for an issue or a job summary.",
     "--expect asks whether a path was really taken: no:hipblaslt fails when a single call of "
     "hipBLASLt was recorded, whatever the environment variables said.",
     NULL,
@@ -47,6 +60,9 @@ static const struct example examples[] = {
     {"assay report assay-run-20261129T180000Z-4711", "what happened in this run?"},
     {"assay report RUN --expect no:hipblaslt", "was hipBLASLt really left?"},
     {"assay report RUN --json", "for a script"},
+    {"assay report RUN --format html -o run.html", "a page to read, print or attach"},
+    {"assay report qualification.json RUN-A RUN-B --format html -o report.html",
+     "stages and two routes on one page"},
     {0},
 };
 
@@ -59,9 +75,9 @@ static const struct option_spec options[] = {
 
 const struct command command_report = {
     .name = "report",
-    .summary = "Judge a folder that 'assay run' made",
-    .operands = "RUN",
-    .operand_kind = "dir",
+    .summary = "Judge folders that 'assay run' made; show records as a page",
+    .operands = "RUN|RECORD...",
+    .operand_kind = "file",
     .description = description,
     .examples = examples,
     .options = options,

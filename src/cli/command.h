@@ -62,7 +62,7 @@ extern const struct option_spec common_options[];
 
 /* Rows that every command which renders a report puts into its table. */
 #define REPORT_OPTIONS                                                                          \
- {"format", 'f', OPTION_VALUE, "text|json|junit", "Form of the result"},                        \
+ {"format", 'f', OPTION_VALUE, "text|json|junit|html|markdown", "Form of the result"},          \
      {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},                                 \
      {"lang", 0, OPTION_VALUE, "LANG", "Language of findings: en, or zh as far as translated"}, \
  {                                                                                              \

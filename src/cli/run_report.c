@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include "base/tree.h"
 #include "base/vec.h"
 
+#include "cli/run_curves.h"
 #include "cli/run_hang.h"
 #include "cli/run_story.h"
 #include "cli/session.h"
@@ -29,6 +31,7 @@ struct judged {
     const char *folder;
     const struct tree *run;
     struct run_story story;
+    struct run_curves curves;
     struct diagnosis diagnosis;
     struct finding_list causes; /* of records and logs, the surest first */
     struct finding_list checks; /* expectations, the guard */
@@ -237,6 +240,57 @@ static const char *verdict_of(const struct judged *j, int status)
                      j->story.calls);
 }
 
+/* ---- for a page ---- */
+
+static void draw(struct judged *j, const char *folder, struct report *r)
+{
+    struct arena *a = j->cli->arena;
+    struct err err = {0};
+    j->curves = (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
+    enum status status = run_curves_read(a, folder, &j->curves, &err);
+    if (status != ST_OK && status != ST_ABSENT) {
+        *VEC_PUSH(a, &r->notes) = arena_fmt(a, "the metrics cannot be drawn: %s", err.text);
+    }
+    struct run_drawn drawn = {.name = folder, .curves = &j->curves};
+    run_curves_plot(a, &drawn, 1, r);
+    run_curves_spans(a, j->run, &j->curves, &j->story, r);
+}
+
+static const char *bytes_text(struct arena *a, const char *text)
+{
+    uint64_t n;
+    if (str_to_u64(str_of(text), 10, &n) != ST_OK || n == 0) {
+        return NULL;
+    }
+    return n < (1 << 20)   ? arena_fmt(a, "%.0f KiB", (double)n / 1024)
+           : n < (1 << 30) ? arena_fmt(a, "%.0f MiB", (double)n / (1 << 20))
+                           : arena_fmt(a, "%.2f GiB", (double)n / (1 << 30));
+}
+
+static void tell(struct judged *j, struct report *r)
+{
+    struct arena *a = j->cli->arena;
+    struct strbuf command;
+    strbuf_init(&command, a, 2000);
+    const struct tree *words = tree_get(j->run, "command");
+    for (const struct tree *t = words != NULL ? words->child : NULL; t != NULL; t = t->next) {
+        strbuf_fmt(&command, "%s%s", command.n != 0 ? " " : "", t->text != NULL ? t->text : "");
+    }
+    report_tell(r, "command", command.p);
+    report_tell(r, "ended", ending_text(j));
+    report_tell(r, "host", tree_text(j->run, "host", NULL));
+    if (!isnan(j->curves.last_step)) {
+        report_tell(r, "last step", arena_fmt(a, "%.0f", j->curves.last_step));
+    }
+    report_tell(r, "peak memory of the host",
+                bytes_text(a, tree_text(j->run, "peak_memory_bytes", "")));
+    const struct tree *guard = tree_get(j->run, "gpu_guard");
+    report_tell(r, "guard on the GPU",
+                guard == NULL                                         ? NULL
+                : strcmp(tree_text(guard, "proven", ""), "true") == 0 ? "proven"
+                                                                      : "not proven");
+}
+
 static enum status read_run(struct judged *j, const char *folder, struct err *err)
 {
     struct arena *a = j->cli->arena;
@@ -275,6 +329,8 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
         judge_expect(j, expects->items[i]);
     }
     struct report r = {.command = "run", .schema_version = 1, .notes = j->story.notes};
+    draw(j, folder, &r);
+    tell(j, &r);
     for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
         *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
     }
@@ -289,6 +345,9 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
                                  "program is static or setuid and takes no preloaded library";
     }
     *ret_status = status_of(j);
+    r.outcome = *ret_status == EXIT_FAULT     ? SEVERITY_ERROR
+                : *ret_status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN
+                                              : SEVERITY_OK;
     r.verdict = verdict_of(j, *ret_status);
     r.lists[r.list_count++] = (struct report_list){
         .key = "causes", .findings = &j->causes, .causes = true};

@@ -23,6 +23,7 @@ struct use {
     const char *function;
     const char *library;
     const char *caller;
+    const char *path; /* of the library; "" when the record does not say */
     uint64_t calls;
     uint64_t nanoseconds;
     bool exact;
@@ -40,6 +41,12 @@ static const char *library_of(const struct maps *maps, uint64_t address)
 {
     const struct mapping *m = maps_find(maps, address);
     return m != NULL && m->path[0] != '\0' ? maps_base_name(m) : "unknown";
+}
+
+static const char *path_of(const struct maps *maps, uint64_t address)
+{
+    const struct mapping *m = maps_find(maps, address);
+    return m != NULL ? m->path : "";
 }
 
 static struct use *use_of(struct arena *a, struct uses *uses, const char *function,
@@ -83,6 +90,7 @@ static void add_hook(struct arena *a, const struct record *r, const struct maps 
     if (bindings == 1) {
         struct use *u = use_of(a, uses, name, library_of(maps, only->real),
                                library_of(maps, only->caller_low));
+        u->path = path_of(maps, only->real);
         u->calls += calls;
         u->nanoseconds += nanoseconds;
         return;
@@ -95,6 +103,7 @@ static void add_hook(struct arena *a, const struct record *r, const struct maps 
                 e->caller < bind->caller_high) {
                 struct use *u = use_of(a, uses, name, library_of(maps, bind->real),
                                        library_of(maps, e->caller));
+                u->path = path_of(maps, bind->real);
                 u->calls++;
                 u->nanoseconds += e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
                 u->exact = false;
@@ -120,6 +129,7 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
     static const struct report_column columns[] = {
         {"library", "library", 0}, {"function", "function", 0},     {"caller", "called by", 0},
         {"calls", "calls", 0},     {"seconds", "seconds in it", 3}, {"exact", NULL, 0},
+        {"path", NULL, 0, "path"},
     };
 
     enum {
@@ -139,6 +149,7 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
         row[3] = value_int((int64_t)u->calls);
         row[4] = value_real((double)u->nanoseconds * 1e-9);
         row[5] = value_bool(u->exact);
+        row[6] = value_string(u->path != NULL ? u->path : "");
     }
     return (struct report_table){.key = "libraries",
                                  .heading = "libraries that served the run:",
@@ -161,14 +172,18 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
             }
         }
     }
-    const char *slash = strrchr(r->head.program, '/');
-    const char *program = slash != NULL ? slash + 1 : r->head.program;
+    /* A program that caught its fault and left through exit() ended well. */
+    bool fatal = r->head.ending != RECORD_EXITED && r->head.fault.present != 0;
     struct run_process *p = VEC_PUSH(a, &story->processes);
-    *p = (struct run_process){.pid = r->head.pid,
-                              .rank = r->head.rank,
-                              .program = arena_strdup(a, program),
-                              .calls = calls};
-    if (r->head.fault.present != 0) {
+    *p = (struct run_process){
+        .pid = r->head.pid,
+        .rank = r->head.rank,
+        .program = arena_strdup(a, r->head.program),
+        .calls = calls,
+        .start_ns = r->head.start_monotonic_ns,
+        .end_ns = fatal ? r->head.fault.time_ns : r->head.end_monotonic_ns,
+        .fatal = fatal};
+    if (fatal) {
         const char *name = sigabbrev_np(r->head.fault.signal);
         p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");
     } else {
@@ -196,7 +211,8 @@ static struct report_table processes_of(struct arena *a, const struct run_story 
         if (p->rank >= 0) {
             row[1] = value_int(p->rank);
         }
-        row[2] = value_string(p->program);
+        const char *slash = strrchr(p->program, '/');
+        row[2] = value_string(slash != NULL ? slash + 1 : p->program);
         row[3] = value_int((int64_t)p->calls);
         row[4] = value_string(p->end);
     }

@@ -11,12 +11,16 @@
 
 #include "report/report.h"
 
+/* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
     int pid;
     int rank; /* -1: not told */
     const char *program;
-    const char *end;
-    uint64_t calls; /* allocations left out */
+    const char *end; /* "exited", "signal SEGV", "killed, or still running" */
+    uint64_t calls;  /* allocations left out */
+    uint64_t start_ns;
+    uint64_t end_ns; /* 0: it was killed, or still runs */
+    bool fatal;      /* met a fatal signal */
 };
 
 struct run_process_list {
@@ -29,8 +33,8 @@ struct run_story {
     struct finding_list findings; /* faults first */
     struct report_table libraries;
     struct report_table process_table;
-    struct run_process_list processes; /* one for each record */
     struct text_list notes;
+    struct run_process_list processes; /* one for each record */
     size_t record_count;
     size_t no_room; /* processes whose record found no room on the disk */
     uint64_t calls;          /* recorded in all processes, allocations left out */

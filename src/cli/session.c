@@ -40,25 +40,29 @@ enum status session_knowledge(const struct cli *cli, const struct knowledge **re
     return ST_OK;
 }
 
-static struct str render(const struct cli *cli, const struct report *r, bool color)
+static struct str render(const struct cli *cli, const struct report *r, int status, bool color)
 {
     const char *name = cli_flag(cli, "json") ? "json" : cli_value(cli, "format", "text");
     const struct report_format *format = report_format_find(name);
-    struct report_options options = {.color = color, .width = cli->width};
+    struct report_options options = {.color = color, .width = cli->width, .version = ASSAY_VERSION};
+    struct report judged = *r;
+    if (judged.outcome == SEVERITY_OK && status != EXIT_FINE) {
+        judged.outcome = status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN : SEVERITY_ERROR;
+    }
     struct strbuf out;
     strbuf_init(&out, cli->arena, (size_t)256 << 20);
-    format->render(r, &options, &out);
+    format->render(&judged, &options, &out);
     return strbuf_str(&out);
 }
 
 int session_report(const struct cli *cli, const struct report *r, int status)
 {
-    return cli_emit(cli, render(cli, r, cli->stdout_color), status);
+    return cli_emit(cli, render(cli, r, status, cli->stdout_color), status);
 }
 
 int session_report_aside(const struct cli *cli, const struct report *r, int status)
 {
-    return cli_emit_aside(cli, render(cli, r, cli->stderr_color), status);
+    return cli_emit_aside(cli, render(cli, r, status, cli->stderr_color), status);
 }
 
 int session_exit(const struct finding_list *findings)

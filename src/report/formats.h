@@ -8,5 +8,7 @@
 extern const struct report_format format_text;
 extern const struct report_format format_json;
 extern const struct report_format format_junit;
+extern const struct report_format format_html;
+extern const struct report_format format_markdown;
 
 #endif

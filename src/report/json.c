@@ -98,48 +98,95 @@ static void table(struct json_out *j, const struct report_table *t)
     json_list_end(j);
 }
 
+static void stages(struct json_out *j, const struct report *r)
+{
+    if (r->stage_count == 0) {
+        return;
+    }
+    json_key(j, "stages");
+    json_list(j);
+    for (size_t i = 0; i < r->stage_count; i++) {
+        json_object(j);
+        json_field(j, "name", r->stages[i].name);
+        json_field(j, "verdict", r->stages[i].verdict);
+        json_field(j, "summary", r->stages[i].summary);
+        json_object_end(j);
+    }
+    json_list_end(j);
+}
+
+static void about(struct json_out *j, const struct report *r)
+{
+    if (r->about_count == 0) {
+        return;
+    }
+    json_key(j, "about");
+    json_list(j);
+    for (size_t i = 0; i < r->about_count; i++) {
+        json_object(j);
+        json_field(j, "name", r->about[i].name);
+        json_field(j, "text", r->about[i].text);
+        json_object_end(j);
+    }
+    json_list_end(j);
+}
+
+static void head(struct json_out *j, const struct report *r)
+{
+    static const char *const outcomes[SEVERITY_COUNT] = {
+        [SEVERITY_OK] = "fine",     [SEVERITY_NOTE] = "fine",       [SEVERITY_WARNING] = "fault",
+        [SEVERITY_ERROR] = "fault", [SEVERITY_UNKNOWN] = "unknown",
+    };
+    json_key(j, "schema_version");
+    json_int(j, r->schema_version);
+    json_field(j, "command", r->command);
+    json_field(j, "name", r->name);
+    json_field(j, "verdict", r->verdict);
+    json_field(j, "outcome", outcomes[r->outcome]);
+}
+
+static void body(struct json_out *j, const struct report *r)
+{
+    json_object(j);
+    head(j, r);
+    for (size_t i = 0; i < r->number_count; i++) {
+        json_key(j, r->numbers[i].key);
+        json_int(j, r->numbers[i].value);
+    }
+    about(j, r);
+    stages(j, r);
+    for (size_t i = 0; i < r->table_count; i++) {
+        table(j, &r->tables[i]);
+    }
+    for (size_t l = 0; l < r->list_count; l++) {
+        json_key(j, r->lists[l].key);
+        json_list(j);
+        for (size_t i = 0; i < r->lists[l].findings->count; i++) {
+            finding(j, &r->lists[l].findings->items[i], r->lists[l].causes);
+        }
+        json_list_end(j);
+    }
+    if (r->score.present) {
+        score(j, &r->score);
+    }
+    texts(j, "notes", &r->notes);
+    if (r->part_count != 0) {
+        json_key(j, "parts");
+        json_list(j);
+        for (size_t i = 0; i < r->part_count; i++) {
+            body(j, &r->parts[i]);
+        }
+        json_list_end(j);
+    }
+    json_object_end(j);
+}
+
 static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
 {
     (void)o;
     struct json_out j;
     json_init(&j, out);
-    json_object(&j);
-    json_key(&j, "schema_version");
-    json_int(&j, r->schema_version);
-    json_field(&j, "command", r->command);
-    json_field(&j, "verdict", r->verdict);
-    for (size_t i = 0; i < r->number_count; i++) {
-        json_key(&j, r->numbers[i].key);
-        json_int(&j, r->numbers[i].value);
-    }
-    if (r->stage_count != 0) {
-        json_key(&j, "stages");
-        json_list(&j);
-        for (size_t i = 0; i < r->stage_count; i++) {
-            json_object(&j);
-            json_field(&j, "name", r->stages[i].name);
-            json_field(&j, "verdict", r->stages[i].verdict);
-            json_field(&j, "summary", r->stages[i].summary);
-            json_object_end(&j);
-        }
-        json_list_end(&j);
-    }
-    for (size_t i = 0; i < r->table_count; i++) {
-        table(&j, &r->tables[i]);
-    }
-    for (size_t l = 0; l < r->list_count; l++) {
-        json_key(&j, r->lists[l].key);
-        json_list(&j);
-        for (size_t i = 0; i < r->lists[l].findings->count; i++) {
-            finding(&j, &r->lists[l].findings->items[i], r->lists[l].causes);
-        }
-        json_list_end(&j);
-    }
-    if (r->score.present) {
-        score(&j, &r->score);
-    }
-    texts(&j, "notes", &r->notes);
-    json_object_end(&j);
+    body(&j, r);
     strbuf_addc(out, '\n');
 }
 

@@ -116,9 +116,8 @@ static void properties(struct strbuf *out, const struct report *r, struct arena 
     strbuf_addz(out, "    </properties>\n");
 }
 
-static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
+static void suite(struct strbuf *out, const struct report *r)
 {
-    (void)o;
     size_t tests = r->stage_count;
     size_t failures = 0;
     size_t skipped = 0;
@@ -136,8 +135,8 @@ static void render(const struct report *r, const struct report_options *o, struc
             skipped += f->severity == SEVERITY_UNKNOWN;
         }
     }
-    strbuf_addz(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite");
-    attribute(out, "name", r->command);
+    strbuf_addz(out, "  <testsuite");
+    attribute(out, "name", r->name != NULL ? r->name : r->command);
     strbuf_fmt(out, " tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n", tests, failures, skipped);
     struct arena *scratch = arena_new(0);
     properties(out, r, scratch);
@@ -150,7 +149,18 @@ static void render(const struct report *r, const struct report_options *o, struc
             finding_case(out, r, &r->lists[l].findings->items[i]);
         }
     }
-    strbuf_addz(out, "  </testsuite>\n</testsuites>\n");
+    strbuf_addz(out, "  </testsuite>\n");
+}
+
+static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
+{
+    (void)o;
+    strbuf_addz(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
+    suite(out, r);
+    for (size_t i = 0; i < r->part_count; i++) {
+        suite(out, &r->parts[i]);
+    }
+    strbuf_addz(out, "</testsuites>\n");
 }
 
 const struct report_format format_junit = {

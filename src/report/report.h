@@ -11,6 +11,7 @@
 #include "base/finding.h"
 #include "base/str.h"
 
+#include "report/plot.h"
 #include "report/table.h"
 
 /* A list of findings under one JSON key. */
@@ -46,10 +47,18 @@ struct report_stage {
     const char *summary;
 };
 
+/* What the report is about, as one line: {"command", "python train.py"}. */
+struct report_about {
+    const char *name;
+    const char *text;
+};
+
 struct report {
     const char *command; /* "doctor" */
+    const char *name;    /* of a part: what tells it from its neighbours; else NULL */
     int schema_version;
-    const char *verdict; /* one line for the reader; JSON `verdict` */
+    enum severity outcome; /* ERROR, UNKNOWN, or OK: then the exit status of the command says it */
+    const char *verdict;   /* one line for the reader; JSON `verdict` */
     struct report_list lists[6];
     size_t list_count;
     struct text_list notes; /* what the reader should know about this answer */
@@ -60,11 +69,20 @@ struct report {
     size_t table_count;
     struct report_number numbers[4];
     size_t number_count;
+    struct report_about about[12];
+    size_t about_count;
+    struct report_plot plots[8];
+    size_t plot_count;
+    const struct report_span *spans;
+    size_t span_count;
+    const struct report *parts; /* reports of their own, such as one a run */
+    size_t part_count;
 };
 
 struct report_options {
     bool color;
-    int width; /* columns of the text form */
+    int width;           /* columns of the text form */
+    const char *version; /* of the program, for the foot of a page; NULL leaves it out */
 };
 
 struct report_format {
@@ -72,6 +90,9 @@ struct report_format {
     const char *what; /* a sentence for documentation */
     void (*render)(const struct report *r, const struct report_options *o, struct strbuf *out);
 };
+
+/* Adds a line; more than fit are a mistake of the caller and left out. */
+void report_tell(struct report *r, const char *name, const char *text);
 
 /* NULL when there is no format of that name. */
 const struct report_format *report_format_find(const char *name);

@@ -7,7 +7,7 @@ enum {
     DEFAULT_DIGITS = 4
 };
 
-static void cell_text(struct strbuf *out, const struct report_column *c, const struct value *v)
+void report_cell_text(struct strbuf *out, const struct report_column *c, const struct value *v)
 {
     strbuf_clear(out);
     if (v->kind == VALUE_NULL) {
@@ -53,7 +53,7 @@ static void write_cell(struct strbuf *out, const char *text, int width, bool rig
     }
 }
 
-static bool is_number(const struct report_table *t, size_t column)
+bool report_column_is_number(const struct report_table *t, size_t column)
 {
     for (size_t r = 0; r < t->row_count; r++) {
         enum value_kind kind = t->cells[r * t->column_count + column].kind;
@@ -64,11 +64,21 @@ static bool is_number(const struct report_table *t, size_t column)
     return false;
 }
 
+bool report_table_has_text(const struct report_table *t)
+{
+    for (size_t c = 0; c < t->column_count; c++) {
+        if (t->columns[c].heading != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int width_of(const struct report_table *t, size_t column, struct strbuf *cell)
 {
     int width = columns_of(t->columns[column].heading);
     for (size_t r = 0; r < t->row_count; r++) {
-        cell_text(cell, &t->columns[column], &t->cells[r * t->column_count + column]);
+        report_cell_text(cell, &t->columns[column], &t->cells[r * t->column_count + column]);
         int n = columns_of(cell->p);
         width = n > width ? n : width;
     }
@@ -92,10 +102,11 @@ void report_table_text(const struct report_table *t, struct strbuf *out)
             }
             const char *text = column->heading;
             if (r != 0) {
-                cell_text(&cell, column, &t->cells[(r - 1) * t->column_count + c]);
+                report_cell_text(&cell, column, &t->cells[(r - 1) * t->column_count + c]);
                 text = cell.p;
             }
-            write_cell(out, text, widths[c], is_number(t, c), c + 1 == t->column_count);
+            write_cell(out, text, widths[c], report_column_is_number(t, c),
+                       c + 1 == t->column_count);
         }
         strbuf_addc(out, '\n');
     }

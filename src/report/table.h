@@ -14,6 +14,7 @@ struct report_column {
     const char *key;     /* of JSON and JUnit: "probes_per_second" */
     const char *heading; /* of the text form; NULL: not shown there */
     int digits;          /* significant ones of a real number in text; 0 means 4 */
+    const char *page;    /* heading on a page where the terminal shows none */
 };
 
 struct report_table {
@@ -30,6 +31,16 @@ struct report_number {
     const char *key;
     int64_t value;
 };
+
+/* A cell as people read it: "-" where there is nothing, control bytes as '?', cut where `out` is full.
+ * Clears `out`. */
+void report_cell_text(struct strbuf *out, const struct report_column *c, const struct value *v);
+
+/* The first cell that is not null is a number: the column is shown to the right. */
+bool report_column_is_number(const struct report_table *t, size_t column);
+
+/* Whether the text form shows any column of it. */
+bool report_table_has_text(const struct report_table *t);
 
 /* Aligned columns, numbers to the right. */
 void report_table_text(const struct report_table *t, struct strbuf *out);

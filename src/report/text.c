@@ -200,11 +200,21 @@ static void score(struct strbuf *out, const struct report_options *o, const stru
 
 static void render(const struct report *r, const struct report_options *o, struct strbuf *out)
 {
+    for (size_t i = 0; i < r->part_count; i++) {
+        strbuf_fmt(out, "%s== ", bold(o));
+        safe_line(out, r->parts[i].name, 200);
+        strbuf_fmt(out, " ==%s\n", plain(o));
+        render(&r->parts[i], o, out);
+        strbuf_addc(out, '\n');
+    }
     stages(out, o, r);
     for (size_t l = 0; l < r->list_count; l++) {
         list(out, o, &r->lists[l]);
     }
     for (size_t i = 0; i < r->table_count; i++) {
+        if (!report_table_has_text(&r->tables[i])) {
+            continue;
+        }
         if (r->tables[i].heading != NULL) {
             strbuf_fmt(out, "%s%s%s\n", bold(o), r->tables[i].heading, plain(o));
         }
