@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* assay watch: anomalies in the metrics of a run, while it runs or afterwards. */
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "base/vec.h"
@@ -161,12 +163,23 @@ void watch_close(struct watch *w)
     arena_free(w->scratch);
 }
 
+/* Reading a pipe waits for its bytes: standard input is only read when it has some, or ended. */
+static bool would_wait(const struct watch *w, size_t i)
+{
+    struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+    return strcmp(w->cli->operands.items[i], "-") == 0 && poll(&p, 1, 0) == 0;
+}
+
 bool watch_poll(struct watch *w)
 {
     bool any = false;
     for (size_t i = 0; i < w->source_count; i++) {
         struct err err = {0};
         bool more;
+        if (would_wait(w, i) || (anomaly_source_progress(w->sources[i]).stream &&
+                                 anomaly_source_progress(w->sources[i]).ended)) {
+            continue;
+        }
         if (anomaly_source_poll(w->sources[i], &more, &err) != ST_OK) {
             cli_note(w->cli, "%s", err.text);
         }
@@ -207,6 +220,23 @@ static int list_limits(struct cli *cli)
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
 
+/* Options that one of the two ways of working would ignore. */
+static const char *wrong_together(const struct cli *cli)
+{
+    bool once = cli_flag(cli, "once");
+    if (once && (cli_flag(cli, "gpus") || cli_value(cli, "webhook", NULL) != NULL ||
+                 cli_flag(cli, "plain"))) {
+        return "--gpus, --webhook and --plain belong to a run that is followed; leave out --once";
+    }
+    if (!once && strcmp(cli_value(cli, "format", "text"), "junit") == 0) {
+        return "--format junit needs --once: a report is made when all is read";
+    }
+    if (cli_value(cli, "root", NULL) != NULL && !cli_flag(cli, "gpus")) {
+        return "--root is where --gpus reads; give both";
+    }
+    return NULL;
+}
+
 static int run_watch(struct cli *cli)
 {
     if (cli_flag(cli, "limits")) {
@@ -217,13 +247,17 @@ static int run_watch(struct cli *cli)
                         "watch needs a log or the folder of a run: assay watch train.log, or - for "
                         "standard input");
     }
+    const char *fault = wrong_together(cli);
+    if (fault != NULL) {
+        return cli_fail(cli, EXIT_USAGE, "%s", fault);
+    }
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESETHAND};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     struct watch w;
     int status = watch_open(&w, cli);
     if (status == EXIT_FINE) {
-        status = run_once(&w);
+        status = cli_flag(cli, "once") ? run_once(&w) : watch_live(&w);
     }
     watch_close(&w);
     return status;
@@ -234,6 +268,9 @@ static const char *const description[] = {
     "names what is not as it should be: spikes and drops, shifts to another level, values that repeat or "
     "are zero, NaN, slow ranks, uneven memory, periods and what has their length. Limits are robust "
     "(rolling median and deviation), and adapt to the run; 'assay watch --limits' lists them.",
+    "Without --once the log or run folder is followed until the run ends or Ctrl-C: on a terminal with plots "
+    "of the main metrics, else with one line an anomaly. A log that is rotated or cut is read anew. A run "
+    "that falls silent (20 times its usual interval, at least a minute) is an anomaly, too.",
     "Each anomaly says the step, the value, what was expected, what it may mean and what to do. Exit "
     "status: 1 when there was one of class error (--fail-on lowers the class), 2 when the log holds no "
     "metric or too few values to judge, else 0.",
@@ -241,6 +278,9 @@ static const char *const description[] = {
 };
 
 static const struct example examples[] = {
+    {"assay watch assay-run-20261129T180000Z-4711", "follow a run of 'assay run', with plots"},
+    {"assay watch --json train.log >>anomalies.jsonl", "for a script: one object a line"},
+    {"assay watch --webhook http://127.0.0.1:8080/hook train.log", "tell somebody"},
     {"assay watch --once train.log", "judge a log that is complete"},
     {"assay watch --once --fact save_steps=500 train.log", "compare periods with a length"},
     {"assay watch --once --limit spike.sigma=8 rank*.log", "another limit; compare ranks"},
@@ -249,6 +289,10 @@ static const struct example examples[] = {
 
 static const struct option_spec options[] = {
     {"once", 0, OPTION_FLAG, NULL, "Read to the end and judge, instead of following"},
+    {"plain", 0, OPTION_FLAG, NULL, "Lines instead of plots on a terminal"},
+    {"webhook", 0, OPTION_VALUE, "URL", "POST each anomaly as JSON to http://..."},
+    {"gpus", 0, OPTION_FLAG, NULL, "Also watch clock, heat and memory of this machine's GPUs"},
+    {"root", 0, OPTION_VALUE, "DIR", "With --gpus: read sysfs under DIR"},
     {"limit", 0, OPTION_REPEAT, "NAME=N", "Use another limit than the one of --limits"},
     {"limits", 0, OPTION_FLAG, NULL, "List the limits with their defaults"},
     {"fact", 0, OPTION_REPEAT, "NAME=N", "A length in steps to compare periods with; vocabulary=N"},

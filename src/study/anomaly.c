@@ -93,6 +93,9 @@ void anomaly_add(struct anomaly_set *s, const struct anomaly_sample *sample)
     if (x == NULL) {
         return;
     }
+    if (sample->step >= 0 && !x->counted && sample->step < x->step) {
+        anomaly_series_restart(x);
+    }
     x->count++;
     x->counted |= sample->step < 0;
     x->step = x->counted ? (int64_t)x->count : sample->step;

@@ -375,6 +375,21 @@ static void keep_for_periods(struct anomaly_set *s, struct anomaly_series *x, do
     x->kept[x->kept_count++ % ANOMALY_PERIODS] = scaled;
 }
 
+void anomaly_series_restart(struct anomaly_series *x)
+{
+    anomaly_window_clear(&x->level);
+    anomaly_window_clear(&x->spread);
+    x->level_values = 0;
+    x->up = 0;
+    x->down = 0;
+    x->best_level = NAN;
+    x->lowest_level = NAN;
+    x->same_run = 0;
+    x->kept_count = 0;
+    x->period_at = 0;
+    x->period_said = 0;
+}
+
 /* ---- one value ---- */
 
 static void judge_finite(struct anomaly_set *s, struct anomaly_series *x,
@@ -400,7 +415,7 @@ static void judge_finite(struct anomaly_set *s, struct anomaly_series *x,
             anomaly_window_add(&x->spread, distance);
         }
     }
-    size_t limit = LEVEL_BEGIN + x->finite / 8;
+    size_t limit = LEVEL_BEGIN + x->level_values++ / 8;
     x->level.limit = limit < x->level.capacity ? limit : x->level.capacity;
     anomaly_window_add(&x->level, scaled);
 }

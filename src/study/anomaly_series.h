@@ -75,6 +75,9 @@ struct anomaly_set {
 void anomaly_series_take(struct anomaly_set *s, struct anomaly_series *x,
                          const struct anomaly_sample *sample);
 
+/* Steps went back: another run in the same log, or a start from a checkpoint. Its level is learnt anew. */
+void anomaly_series_restart(struct anomaly_series *x);
+
 /* Looks for a period when enough values came since the last time, or `at_end`. */
 void anomaly_series_period(struct anomaly_set *s, struct anomaly_series *x, bool at_end,
                            const struct anomaly_sample *sample);

@@ -466,6 +466,17 @@ static void guessing_needs_a_vocabulary(void **state)
     bench_free(b);
 }
 
+/* A second run in the same log begins with a high loss: that is no spike. */
+static void steps_that_go_back_begin_anew(void **state)
+{
+    (void)state;
+    struct bench *b = bench_new();
+    play_loss(b, 500, NULL);
+    play_loss(b, 500, NULL);
+    assert_int_equal(b->count, 0);
+    bench_free(b);
+}
+
 static void series_are_bounded(void **state)
 {
     (void)state;
@@ -562,6 +573,7 @@ int main(void)
         cmocka_unit_test(uneven_gpus_and_idle_ones),
         cmocka_unit_test(silence_is_a_stall_once),
         cmocka_unit_test(guessing_needs_a_vocabulary),
+        cmocka_unit_test(steps_that_go_back_begin_anew),
         cmocka_unit_test(series_are_bounded),
         cmocka_unit_test(limits_by_name),
         cmocka_unit_test(every_kind_has_words),
