@@ -3,6 +3,7 @@
 #include "study/anomaly_series.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     LEVEL_MIN = 16,   /* values before a rolling median means something */
@@ -379,6 +380,7 @@ void anomaly_series_restart(struct anomaly_series *x)
 {
     anomaly_window_clear(&x->level);
     anomaly_window_clear(&x->spread);
+    memset(x->quiet_until, 0, sizeof x->quiet_until);
     x->level_values = 0;
     x->up = 0;
     x->down = 0;

@@ -25,7 +25,9 @@ struct client {
     struct arena *arena; /* of the answer; NULL while none is on its way */
     struct str head, body;
     size_t sent;
-    bool close; /* after the answer */
+    bool close;   /* after the answer */
+    bool refused; /* the answer is an error of ours */
+    bool leaving; /* it was sent: what still comes is thrown away */
 };
 
 struct http_server {
@@ -161,13 +163,17 @@ static void drop(struct http_server *s, struct client *c)
 }
 
 /* Closes behind an answer. Bytes that nobody read would make the system reset the connection, and the
- * answer with it. */
+ * answer with it: what a refused client still says is heard for a moment. */
 static void bid_farewell(struct http_server *s, struct client *c)
 {
     shutdown(c->fd, SHUT_WR);
-    for (int i = 0; i < 16 && recv(c->fd, c->bytes, sizeof c->bytes, 0) > 0; i++) {
+    if (!c->refused) {
+        drop(s, c);
+        return;
     }
-    drop(s, c);
+    c->leaving = true;
+    c->since = now_ms();
+    c->have = 0;
 }
 
 static struct client *place(struct http_server *s)
@@ -197,6 +203,8 @@ static void welcome(struct http_server *s)
         c->since = now_ms();
         c->have = 0;
         c->close = false;
+        c->refused = false;
+        c->leaving = false;
         s->counts.clients++;
     }
 }
@@ -271,6 +279,7 @@ static void serve(struct http_server *s, struct client *c)
             s->handler(s->ctx, &request, c->arena, &answer);
         } else {
             s->counts.refused++;
+            c->refused = true;
             c->close = true;
             answer.body = str_of(http_reason(request.status));
         }
@@ -292,6 +301,9 @@ static void hear(struct http_server *s, struct client *c)
         drop(s, c);
         return;
     }
+    if (c->leaving) {
+        return;
+    }
     if (c->have == 0) {
         c->since = now_ms();
     }
@@ -302,13 +314,14 @@ static void hear(struct http_server *s, struct client *c)
 /* True when the client had its time. A drip of bytes does not prolong it. */
 static bool expired(struct http_server *s, struct client *c, int64_t now)
 {
-    int64_t limit = c->arena != NULL ? HTTP_ANSWER_MS
-                    : c->have != 0   ? HTTP_REQUEST_MS
-                                     : HTTP_IDLE_MS;
+    int64_t limit = c->leaving         ? HTTP_LEAVE_MS
+                    : c->arena != NULL ? HTTP_ANSWER_MS
+                    : c->have != 0     ? HTTP_REQUEST_MS
+                                       : HTTP_IDLE_MS;
     if (now - c->since <= limit) {
         return false;
     }
-    s->counts.timed_out++;
+    s->counts.timed_out += !c->leaving;
     drop(s, c);
     return true;
 }

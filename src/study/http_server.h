@@ -15,7 +15,8 @@ enum {
     HTTP_CLIENTS = 64,
     HTTP_REQUEST_MS = 5000, /* from the first byte of a request to the end of its head */
     HTTP_IDLE_MS = 30000,   /* between requests of one connection */
-    HTTP_ANSWER_MS = 10000  /* for taking an answer */
+    HTTP_ANSWER_MS = 10000, /* for taking an answer */
+    HTTP_LEAVE_MS = 1000    /* for hanging up after an error */
 };
 
 struct http_answer {

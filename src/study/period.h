@@ -28,7 +28,8 @@ struct period {
  * The fundamental period of values[0..n). The trend is taken off by a running median, outliers are
  * cut at 8 sigma. A period is reported when its autocorrelation is a local maximum of at least
  * `strength`, and of four standard errors by Bartlett's formula for first-order noise (which is wide
- * for slowly varying values), its double shows it again, and at least three periods were seen. False when there is none.
+ * for slowly varying values), its double shows it again, and at least three periods were seen. False
+ * when there is none.
  */
 bool period_find(struct arena *scratch, const double *values, size_t n, double strength,
                  struct period *ret_period);
@@ -41,8 +42,8 @@ struct period_source {
 
 /*
  * The source whose length fits `steps` within 2 % or half of `resolution` (steps between values), or a
- * small multiple (up to 8) or divisor (up to 4) of it does; exact ones first. *ret_times and *ret_of: period = times / of x length.
- * NULL when none fits.
+ * small multiple (up to 8) or divisor (up to 4) of it does; exact ones first. *ret_times and *ret_of:
+ * period = times / of x length. NULL when none fits.
  */
 const struct period_source *period_explain(const struct period_source *sources, size_t count,
                                            double steps, double resolution, unsigned *ret_times,

@@ -241,6 +241,9 @@ static void rubbish_is_refused_and_others_are_served(void **state)
     hear(rude, got, sizeof got, &closed);
     assert_non_null(strstr(got, "400 Bad Request"));
     assert_true(closed);
+    assert_int_equal(http_server_counts(s.server).clients, 3);
+    close(rude);
+    steps(&s, 6);
     hear(good, got, sizeof got, &closed);
     assert_non_null(strstr(got, "200 OK"));
     struct http_counts c = http_server_counts(s.server);
@@ -248,7 +251,6 @@ static void rubbish_is_refused_and_others_are_served(void **state)
     assert_int_equal(c.broken, 1);
     assert_int_equal(c.clients, 2);
     close(silent);
-    close(rude);
     close(good);
     stage_close(&s);
 }
