@@ -286,7 +286,7 @@ static const struct option_spec options[] = {
      "With --once: OpenMetrics instead of the text format 0.0.4"},
     {"root", 0, OPTION_VALUE, "DIR", "Read sysfs and procfs under DIR"},
     {"limit", 0, OPTION_REPEAT, "NAME=N",
-     "Another limit of the detector; see 'assay watch --limits'"},
+     "Another limit of the detector; 'assay watch' lists them"},
     {0},
 };
 
