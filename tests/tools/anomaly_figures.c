@@ -69,6 +69,7 @@ struct scene {
     enum plant plant;
     double height; /* in sigmas */
     unsigned period;
+    double centre; /* of a gradient norm: its logarithm */
 };
 
 struct outcome {
@@ -96,7 +97,7 @@ static size_t make(const struct scene *s, double *values, size_t *plants)
     double level = 0;
     bool norm = strcmp(s->metric, "grad_norm") == 0;
     for (size_t t = 0; t < STEPS; t++) {
-        double trend = norm ? 0 : 1.4 + 2.5 * exp(-(double)t / 700);
+        double trend = norm ? s->centre : 1.4 + 2.5 * exp(-(double)t / 700);
         values[t] = trend + s->sigma * noise_of(s->noise, &memory);
     }
     double gap = (double)STEPS / (PLANTS + 5);
@@ -268,6 +269,8 @@ static const struct scene scenes[] = {
     {"grad_norm around 1, clean", "grad_norm", NOISE_NORMAL, 0.25, PLANT_NONE, 0, 0},
     {"grad_norm around 1, spikes of factor 7.4", "grad_norm", NOISE_NORMAL, 0.25, PLANT_SPIKE, 8,
      0},
+    {"grad_norm around 0.007, clean", "grad_norm", NOISE_NORMAL, 0.25, PLANT_NONE, 0, 0, -5},
+    {"grad_norm around 8, clean", "grad_norm", NOISE_NORMAL, 0.25, PLANT_NONE, 0, 0, 2.1},
 };
 
 int main(int argc, char **argv)
