@@ -14,6 +14,8 @@ extern const struct command command_report;
 extern const struct command command_snapshot;
 extern const struct command command_diff;
 extern const struct command command_rollback;
+extern const struct command command_watch;
+extern const struct command command_exporter;
 extern const struct command command_tokenizer;
 extern const struct command command_probe;
 extern const struct command command_man;

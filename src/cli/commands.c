@@ -23,6 +23,8 @@ const struct command *const commands[] = {
     &command_probe,
     &command_run,
     &command_report,
+    &command_watch,
+    &command_exporter,
     &command_checkpoint,
     &command_tokenizer,
     &command_snapshot,

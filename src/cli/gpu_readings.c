@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* See gpu_readings.h. The collectors of facts do the reading: sysfs, procfs, no vendor library. */
+#include "cli/gpu_readings.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "base/str.h"
+
+#include "facts/collect.h"
+
+enum status gpu_readings_open(struct arena *a, const char *root, struct gpu_readings *ret_readings,
+                              struct err *err)
+{
+    *ret_readings = (struct gpu_readings){0};
+    return fs_open_root(a, root, &ret_readings->fs, err);
+}
+
+void gpu_readings_take(struct gpu_readings *r)
+{
+    static const char *const no_environment[] = {NULL};
+    struct timespec t = {0};
+    arena_free(r->arena);
+    r->arena = arena_new(0);
+    struct arena *scratch = arena_new(0);
+    struct collect c = {
+        .fs = &r->fs, .facts = facts_new(r->arena), .scratch = scratch, .env = no_environment};
+    collect_host(&c);
+    collect_pci(&c);
+    collect_kfd(&c);
+    collect_amdgpu(&c);
+    collect_nvidia(&c);
+    arena_free(scratch);
+    r->facts = c.facts;
+    int64_t count = facts_get_int(r->facts, "gpu.count", 0);
+    r->count = count < 0 ? 0 : count < GPU_READINGS_MAX ? (int)count : GPU_READINGS_MAX;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    r->taken = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static const struct fact *field_of(const struct gpu_readings *r, int gpu, const char *field)
+{
+    char key[96];
+    str_print(key, sizeof key, "gpu[%d].%s", gpu, field);
+    const struct fact *f = facts_get(r->facts, key);
+    return f != NULL && f->state == FACT_KNOWN ? f : NULL;
+}
+
+double gpu_readings_number(const struct gpu_readings *r, int gpu, const char *field)
+{
+    const struct fact *f = field_of(r, gpu, field);
+    return f != NULL && f->value.kind == VALUE_INT ? (double)f->value.integer : NAN;
+}
+
+const char *gpu_readings_text(const struct gpu_readings *r, int gpu, const char *field)
+{
+    const struct fact *f = field_of(r, gpu, field);
+    return f != NULL && f->value.kind == VALUE_STRING ? f->value.string : NULL;
+}
+
+size_t gpu_readings_compare(const struct gpu_readings *r,
+                            struct anomaly_gpu ret_gpus[GPU_READINGS_MAX])
+{
+    for (int i = 0; i < r->count; i++) {
+        double throttle = gpu_readings_number(r, i, "throttle_status");
+        ret_gpus[i] = (struct anomaly_gpu){
+            .index = i,
+            .clock_mhz = gpu_readings_number(r, i, "sclk_mhz"),
+            .celsius = gpu_readings_number(r, i, "temp_c"),
+            .busy_percent = gpu_readings_number(r, i, "busy_percent"),
+            .memory_bytes = gpu_readings_number(r, i, "vram_used_bytes"),
+            .throttled = throttle > 0};
+    }
+    return (size_t)r->count;
+}
+
+void gpu_readings_close(struct gpu_readings *r)
+{
+    arena_free(r->arena);
+    r->arena = NULL;
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the GPUs and the host say of themselves now, read again and again: a few facts, not all of them. */
+#ifndef ASSAY_CLI_GPU_READINGS_H
+#define ASSAY_CLI_GPU_READINGS_H
+
+#include "base/fs.h"
+
+#include "facts/facts.h"
+#include "study/anomaly.h"
+
+enum {
+    GPU_READINGS_MAX = 64
+};
+
+struct gpu_readings {
+    struct fs fs;
+    struct arena *arena; /* of the last reading */
+    struct facts *facts; /* NULL before the first */
+    int count;           /* GPUs, at most GPU_READINGS_MAX */
+    double taken;        /* monotonic seconds */
+};
+
+/* `root`: "" for this machine. */
+enum status gpu_readings_open(struct arena *a, const char *root, struct gpu_readings *ret_readings,
+                              struct err *err) MUST_USE;
+
+/* Reads anew; texts of the reading before are gone. */
+void gpu_readings_take(struct gpu_readings *r);
+
+/* A field of a GPU: NaN when it is not known. The text form: NULL. */
+double gpu_readings_number(const struct gpu_readings *r, int gpu, const char *field);
+const char *gpu_readings_text(const struct gpu_readings *r, int gpu, const char *field);
+
+/* What the detector compares; returns the number of GPUs. */
+size_t gpu_readings_compare(const struct gpu_readings *r,
+                            struct anomaly_gpu ret_gpus[GPU_READINGS_MAX]);
+
+void gpu_readings_close(struct gpu_readings *r);
+
+#endif
