@@ -22,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/run_gpu_guard.h"
+#include "cli/run_inputs.h"
 #include "cli/run_report.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
@@ -33,7 +34,6 @@
 #include "recorder/supervise.h"
 
 enum {
-    CONFIG_MAX = 1 << 20,
     PATHS_MAX = 64
 };
 
@@ -44,8 +44,9 @@ struct running {
     struct text_list notes;
     struct arena *scratch;          /* rewound after each line */
     struct run_gpu_guard gpu_guard; /* asked for with --guard */
-    int metrics;                    /* file descriptor, -1 when it failed */
-    double start;                   /* seconds, CLOCK_MONOTONIC */
+    struct run_inputs_kept inputs;
+    int metrics;  /* file descriptor, -1 when it failed */
+    double start; /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -85,32 +86,6 @@ static void write_environment(struct json_out *j)
         memcpy(key, name.p, name.n);
         key[name.n] = '\0';
         json_field(j, key, is_secret(name) ? "(withheld)" : rest.p);
-    }
-    json_object_end(j);
-}
-
-/* Configuration files named on the command line, as they were when the run began. */
-static void write_configs(struct running *r, struct json_out *j)
-{
-    struct arena *a = r->cli->arena;
-    struct fs fs = {.prefix = ""};
-    json_key(j, "configuration");
-    json_object(j);
-    for (size_t i = 1; i < r->cli->operands.count; i++) {
-        const char *name = r->cli->operands.items[i];
-        struct str s = str_of(name);
-        struct stat st;
-        struct str text;
-        if ((str_ends(s, ".yaml") || str_ends(s, ".yml") || str_ends(s, ".json") ||
-             str_ends(s, ".toml")) &&
-            stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= CONFIG_MAX) {
-            char full[PATH_MAX];
-            if (realpath(name, full) != NULL &&
-                fs_read(&fs, a, full, CONFIG_MAX, &text, NULL) == ST_OK) {
-                json_key(j, name);
-                json_string(j, text.p);
-            }
-        }
     }
     json_object_end(j);
 }
@@ -199,7 +174,7 @@ static enum status write_run(struct running *r, const struct supervise_result *s
         json_string(&j, expect);
     }
     json_list_end(&j);
-    write_configs(r, &j);
+    run_inputs_write(&r->inputs, &j);
     write_environment(&j);
     json_object_end(&j);
     strbuf_addc(&out, '\n');
@@ -255,8 +230,15 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     struct strbuf out;
     strbuf_init(&out, r->scratch, 65536);
     strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
-    if (m.step >= 0) {
-        strbuf_fmt(&out, ", \"step\": %" PRId64, m.step);
+    struct progress_bar bar;
+    bool counted = m.step < 0 && progress_bar_parse((struct str){.p = text, .n = n}, &bar) &&
+                   bar.training && !bar.loading;
+    if (m.step >= 0 || counted) {
+        strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
+    }
+    if (m.final) { /* its loss is the mean of the run, not of a step */
+        strbuf_addz(&out, ", \"train_runtime\": ");
+        strbuf_fmt(&out, "%.3f", monotonic_s() - r->start);
     }
     for (size_t i = 0; i < m.count; i++) {
         if (strcmp(m.items[i].name, "step") != 0) {
@@ -528,6 +510,9 @@ static int run_run(struct cli *cli)
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     write_facts(&r);
+    cli_progress(cli, "reading the inputs that the command names");
+    run_inputs_take(cli->arena, &cli->operands, &r.inputs);
+    cli_progress(cli, NULL);
     r.start = monotonic_s();
     if (write_run(&r, NULL, &err) != ST_OK || supervise(&o, &result, &err) != ST_OK) {
         arena_free(r.scratch);
