@@ -87,8 +87,8 @@ static void compare_setups(struct pairing *g)
         const struct setup_difference *d = &p->setup.items[i];
         const char *line = arena_fmt(a, "%s: %.80s in %s, %.80s in %s", d->name, d->a, p->a->name,
                                      d->b, p->b->name);
-        /* Two names of one folder are one input: the digests said so. */
-        bool settled = (d->bits & SETUP_INPUT) != 0 && p->inputs.verdict == INPUTS_SAME;
+        /* Names of inputs: the digests, or the user with --force, settled that already. */
+        bool settled = (d->bits & SETUP_INPUT) != 0;
         if ((d->bits & SETUP_SPEED) != 0 && !settled) {
             *VEC_PUSH(a, &speed) = line;
         }
