@@ -24,6 +24,7 @@ const struct command *const commands[] = {
     &command_run,
     &command_report,
     &command_compare,
+    &command_matrix,
     &command_checkpoint,
     &command_tokenizer,
     &command_man,

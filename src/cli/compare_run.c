@@ -134,6 +134,16 @@ static void take_libraries(struct arena *a, struct compare_run *r, const struct 
     r->libraries = out.n != 0 ? out.p : NULL;
 }
 
+static void take_expectations(struct compare_run *r, const struct finding_list *checks)
+{
+    for (size_t i = 0; i < checks->count; i++) {
+        const char *id = checks->items[i].id;
+        r->expect_met += strcmp(id, "expectation-met") == 0;
+        r->expect_broken += strcmp(id, "expectation-broken") == 0;
+        r->expect_untold += strcmp(id, "expectation-untold") == 0;
+    }
+}
+
 static enum status load_folder(struct cli *cli, const struct knowledge *k, struct compare_run *r,
                                struct err *err)
 {
@@ -146,7 +156,13 @@ static enum status load_folder(struct cli *cli, const struct knowledge *k, struc
     TRY(tree_from_json(a, text, path, TREE_LIMITS_DEFAULT, &r->run, err));
     take_ending(a, r);
     TRY(run_report_make(cli, k, r->path, NULL, &report, &status, err));
-    take_cause(r, report.lists[0].findings);
+    for (size_t i = 0; i < report.list_count; i++) {
+        if (strcmp(report.lists[i].key, "causes") == 0) {
+            take_cause(r, report.lists[i].findings);
+        } else if (strcmp(report.lists[i].key, "checks") == 0) {
+            take_expectations(r, report.lists[i].findings);
+        }
+    }
     if (report.table_count > 0) {
         take_libraries(a, r, &report.tables[0]);
     }

@@ -27,7 +27,8 @@ struct compare_run {
     const char *libraries; /* names of those with most calls; NULL without records */
     struct setup setup;
     struct run_inputs inputs;
-    const struct tree *run; /* run.json, or NULL */
+    const struct tree *run;                          /* run.json, or NULL */
+    size_t expect_met, expect_broken, expect_untold; /* of --expect */
     struct over_fitting over;
 };
 

@@ -4,8 +4,11 @@
 
 #include "base/tree.h"
 
+#include "study/bisect.h"
+#include "study/contrast.h"
 #include "study/inputs.h"
 #include "study/loss_judge.h"
+#include "study/plan.h"
 #include "study/setup.h"
 #include "study/step_time.h"
 #include "study_support.h"
@@ -149,7 +152,8 @@ static void test_json_lines(void **state)
 {
     (void)state;
     struct run_log l = parse(
-        "{\"current_steps\": 5, \"total_steps\": 20, \"loss\": 1.5, \"elapsed_time\": \"0:00:10\", \"vram_reserved\": 12.5}\n"
+        "{\"current_steps\": 5, \"total_steps\": 20, \"loss\": 1.5, \"elapsed_time\": \"0:00:10\", "
+        "\"vram_reserved\": 12.5}\n"
         "{\"current_steps\": 10, \"total_steps\": 20, \"loss\": 1.4, \"elapsed_time\": \"1:00:20\"}\n"
         "{\"current_steps\": 15, \"total_steps\": 20, \"loss\": 1.3, \"elapsed_time\": \"1 day, 0:00:30\"}\n");
     assert_int_equal(l.loss.count, 3);
@@ -409,6 +413,82 @@ static void test_over_fitting_needs_falling_loss(void **state)
     assert_true(o.present);
 }
 
+/* ---- plans, contrasts, searches ---- */
+
+static void test_plan(void **state)
+{
+    (void)state;
+    const struct plan *p;
+    struct err err = {0};
+    struct str text = STR("command: [prog]\nenvironment: {X: 1}\nrepeats: 7\nbase: b\nroutes:\n"
+                          "  a: {environment: {Y: 2}, arguments: [--a]}\n"
+                          "  b: {environment: {Z: 3}, library_path: [/l], expect: [\"yes:x\"]}\n"
+                          "factors: {n: {values: [1, 2], arguments: [\"n={value}\"]}}\n");
+    assert_int_equal(plan_parse(arena, text, "p", NULL, &p, &err), ST_OK);
+    assert_int_equal(p->repeats, 7);
+    assert_int_equal(p->routes.count, 4);
+    assert_int_equal(p->base, 1);
+    /* Every route is the base and its own change. */
+    const struct plan_route *a = &p->routes.items[0];
+    assert_int_equal(a->environment.count, 4);
+    assert_string_equal(a->environment.items[0], "X=1");
+    assert_string_equal(a->environment.items[1], "Z=3");
+    assert_string_equal(a->environment.items[2], "Y=2");
+    assert_string_equal(a->environment.items[3], "LD_LIBRARY_PATH=/l");
+    assert_int_equal(a->command.count, 2);
+    assert_int_equal(a->expect.count, 0);
+    assert_int_equal(p->routes.items[1].expect.count, 1);
+    assert_string_equal(p->routes.items[3].name, "n=2");
+    assert_string_equal(p->routes.items[3].command.items[1], "n=2");
+    assert_int_equal(p->routes.items[3].command.count, 2);
+    const char *words[] = {"other", "word"};
+    struct text_list command = {.items = words, .count = 2};
+    assert_int_equal(plan_parse(arena, text, "p", &command, &p, &err), ST_OK);
+    assert_string_equal(p->routes.items[0].command.items[1], "word");
+}
+
+static void test_contrast(void **state)
+{
+    (void)state;
+    struct contrast c;
+    contrast_of(5, 5, 0, 5, &c);
+    assert_int_equal(c.outcome, CONTRAST_PASSES);
+    contrast_of(3, 3, 0, 3, &c);
+    assert_int_equal(c.outcome, CONTRAST_UNTOLD);
+    assert_int_equal(c.more, 4);
+    contrast_of(5, 5, 4, 5, &c);
+    assert_int_equal(c.outcome, CONTRAST_FAILS_TOO);
+    contrast_of(0, 5, 0, 5, &c);
+    assert_int_equal(c.outcome, CONTRAST_BASE_FINE);
+    contrast_of(0, 5, 5, 5, &c);
+    assert_int_equal(c.outcome, CONTRAST_WORSE);
+    contrast_of(0, 0, 0, 5, &c);
+    assert_int_equal(c.outcome, CONTRAST_UNTOLD);
+    assert_string_equal(contrast_rate_text(arena, 0, 12),
+                        "0 of 12 failed: failure rate below 22 % at 95 %");
+}
+
+static void test_search_ends(void **state)
+{
+    (void)state;
+    struct bisect b;
+    size_t at;
+    bisect_begin(arena, 2, 1, &b);
+    assert_int_equal(bisect_next(&b, &at), BISECT_GOING);
+    assert_int_equal(at, 1);
+    bisect_take(&b, 1, false);
+    assert_int_equal(bisect_next(&b, &at), BISECT_GOING);
+    assert_int_equal(at, 0);
+    bisect_take(&b, 0, true);
+    assert_int_equal(bisect_next(&b, &at), BISECT_FOUND); /* the fault ends */
+    assert_true(b.low == 0 && b.high == 1);
+    bisect_begin(arena, 3, 2, &b);
+    while (bisect_next(&b, &at) == BISECT_GOING) {
+        bisect_take(&b, at, true);
+    }
+    assert_int_equal(bisect_next(&b, &at), BISECT_ENDS_ALIKE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -426,6 +506,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_field_report, begin, end),
         cmocka_unit_test_setup_teardown(test_nan_is_never_same, begin, end),
         cmocka_unit_test_setup_teardown(test_over_fitting_needs_falling_loss, begin, end),
+        cmocka_unit_test_setup_teardown(test_plan, begin, end),
+        cmocka_unit_test_setup_teardown(test_contrast, begin, end),
+        cmocka_unit_test_setup_teardown(test_search_ends, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

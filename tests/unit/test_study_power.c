@@ -6,6 +6,8 @@
  */
 #include <stdio.h>
 
+#include "study/bisect.h"
+#include "study/contrast.h"
 #include "study/loss_judge.h"
 #include "study/ratio.h"
 #include "study_support.h"
@@ -146,12 +148,102 @@ static void test_coverage(void **state)
     assert_true(coverage(400, 0.5, false, 1.1) >= 0.85);
 }
 
+/* ---- contrasts and searches ---- */
+
+/* Share of experiments of n trials a route whose outcome is `outcome`. */
+static double outcomes(double base, double route, int n, enum contrast_outcome outcome)
+{
+    struct stats_random r;
+    stats_random_seed(&r, 11);
+    double share = 0;
+    for (int t = 0; t < 10 * TRIALS; t++) {
+        uint64_t failed[2] = {0};
+        for (int i = 0; i < n; i++) {
+            failed[0] += stats_random_unit(&r) < base;
+            failed[1] += stats_random_unit(&r) < route;
+        }
+        struct contrast c;
+        contrast_of(failed[0], (uint64_t)n, failed[1], (uint64_t)n, &c);
+        share += c.outcome == outcome ? 0.1 / TRIALS : 0;
+    }
+    return share;
+}
+
+static void test_contrasts(void **state)
+{
+    (void)state;
+
+    static const struct {
+        double base, route;
+        int n;
+        double least, most;
+    } rows[] = {
+        {1, 0, 4, 0.99, 1},      {1, 0, 3, 0, 0.01},      {0.8, 0, 8, 0.9, 1},
+        {0.5, 0, 12, 0.8, 1},    {0.2, 0, 30, 0.5, 1},    {0.8, 0.8, 8, 0, 0.05},
+        {0.5, 0.5, 12, 0, 0.05}, {0.2, 0.2, 30, 0, 0.05},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        double share = outcomes(rows[i].base, rows[i].route, rows[i].n, CONTRAST_PASSES);
+        printf(
+            "contrast, %d trials each, failure rates %.1f and %.1f: \"fails less often\" in %.3f\n",
+            rows[i].n, rows[i].base, rows[i].route, share);
+        assert_true(share >= rows[i].least && share <= rows[i].most);
+    }
+}
+
+/* 20 positions, the fault begins at `begins` and fails at `rate`. */
+static void search(double rate, uint64_t repeats, double *ret_right, double *ret_trials,
+                   double *ret_risk)
+{
+    struct arena *arena = arena_new(0);
+    struct stats_random r;
+    stats_random_seed(&r, 17);
+    *ret_right = *ret_trials = *ret_risk = 0;
+    for (int t = 0; t < TRIALS; t++) {
+        struct arena_mark mark = arena_mark(arena);
+        size_t begins = 1 + stats_random_below(&r, 19);
+        struct bisect b;
+        size_t at;
+        enum bisect_state state;
+        bisect_begin(arena, 20, repeats, &b);
+        while ((state = bisect_next(&b, &at)) == BISECT_GOING) {
+            bisect_take(&b, at, at >= begins && stats_random_unit(&r) < rate);
+            *ret_trials += 1.0 / TRIALS;
+        }
+        *ret_right += state == BISECT_FOUND && b.high == begins ? 1.0 / TRIALS : 0;
+        *ret_risk += state == BISECT_FOUND ? bisect_risk(&b) / TRIALS : 0;
+        arena_rewind(arena, mark);
+    }
+    arena_free(arena);
+    printf("search over 20 positions, failure rate %.1f, %d repeats: right in %.3f, %.0f trials\n",
+           rate, (int)repeats, *ret_right, *ret_trials);
+}
+
+static void test_searches(void **state)
+{
+    (void)state;
+    double right;
+    double trials;
+    double risk;
+    search(1, 1, &right, &trials, &risk);
+    assert_true(right >= 0.999);
+    search(0.5, 6, &right, &trials, &risk);
+    assert_true(right >= 0.9);
+    assert_true(1 - right <= risk); /* the bound is one */
+    search(0.5, 2, &right, &trials, &risk);
+    assert_true(right <= 0.9); /* and is needed */
+    assert_true(1 - right <= risk + 0.3);
+    search(0.3, 12, &right, &trials, &risk);
+    assert_true(right >= 0.9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_false_alarms),
-        cmocka_unit_test(test_power),
-        cmocka_unit_test(test_coverage),
+        cmocka_unit_test(test_false_alarms), cmocka_unit_test(test_power),
+        cmocka_unit_test(test_coverage),     cmocka_unit_test(test_contrasts),
+        cmocka_unit_test(test_searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
