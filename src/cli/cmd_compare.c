@@ -134,6 +134,19 @@ static int status_of(const struct comparison *c)
     return status;
 }
 
+/* Do all losses have four significant digits at most, as HF Trainer 5 prints them? */
+static bool is_rounded(const struct curve *c)
+{
+    for (size_t i = 0; i < c->count; i++) {
+        double v = c->items[i].value;
+        double unit = isfinite(v) && v != 0 ? pow(10, floor(log10(fabs(v))) - 3) : 1;
+        if (isfinite(v) && !(fabs(v / unit - round(v / unit)) <= 1e-6)) {
+            return false;
+        }
+    }
+    return c->count > 0;
+}
+
 static void add_notes(struct cli *cli, const struct comparison *c, struct report *r)
 {
     for (size_t i = 0; i < c->route_count; i++) {
@@ -143,6 +156,13 @@ static void add_notes(struct cli *cli, const struct comparison *c, struct report
                 *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(
                     cli->arena, "%s: seconds per step are %s", run->path,
                     step_time_source_name(run->time.source));
+            }
+            if (is_rounded(&run->log.loss)) {
+                *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(
+                    cli->arena,
+                    "%s: losses have four digits: differences below 5e-4 of them cannot be seen; "
+                    "trainer_state.json keeps them all",
+                    run->path);
             }
             if (run->log.steps_from == RUN_LOG_STEPS_INDEX && run->log.loss.count > 0) {
                 *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(

@@ -350,6 +350,14 @@ static void judge_losses(struct pairing *g)
     }
     find_first_step(g);
     find_trajectory(g);
+    if (j->a_repeats && !j->equal) {
+        add(g, "not-repeated", SEVERITY_NOTE,
+            arena_fmt(a, "%s repeats its losses exactly, %s differs from step %" PRId64 " on",
+                      p->a->name, p->b->name, j->first_difference),
+            "So the difference is none of A's own noise: the routes compute differently. How much two "
+            "sound stacks may differ is what the limits say; which operator it is, assay probe "
+            "--torch.");
+    }
     if (j->grade == LOSS_SAME) {
         add(g, "losses-agree", SEVERITY_OK,
             arena_fmt(a, "the losses agree over %zu common steps", j->common),

@@ -116,11 +116,13 @@ static void find_parting(struct judging *g)
 {
     struct loss_judgement *j = g->j;
     j->equal = true;
+    j->a_repeats = g->na >= 2;
     for (size_t i = 0; i < g->loss.count; i++) {
         double first = g->loss.values[i];
         bool equal = true;
         for (size_t r = 1; r < g->na + g->nb; r++) {
             equal = equal && g->loss.values[r * g->loss.count + i] == first;
+            j->a_repeats = j->a_repeats && (equal || r >= g->na);
         }
         if (!equal && j->first_difference < 0) {
             j->first_difference = g->loss.steps[i];

@@ -56,9 +56,10 @@ struct loss_window {
 };
 
 struct loss_judgement {
-    size_t common; /* logged steps that all runs of both routes have */
-    bool by_null;  /* the trusted route's own spread was the measure */
-    bool equal;    /* every common value is the same as printed */
+    size_t common;  /* logged steps that all runs of both routes have */
+    bool by_null;   /* the trusted route's own spread was the measure */
+    bool equal;     /* every common value is the same as printed */
+    bool a_repeats; /* two or more runs of A, equal to each other at every common step */
     int64_t first_step;
     int64_t first_difference; /* first logged step with values that differ; -1 none */
     int64_t parted;           /* first step beyond LOSS_FIRST_FAIL: no single steps after it; -1 */

@@ -21,6 +21,9 @@ enum {
     STATE_MAX = 256 << 20
 };
 
+/* Steps beyond it are none; so differences of steps never overflow. */
+#define STEP_MAX ((int64_t)1000000000000000)
+
 struct record {
     int64_t step; /* -1 */
     double time, loss, eval_loss, grad_norm, step_time;
@@ -177,6 +180,12 @@ static void take_sayings(struct reader *r, struct str line)
 
 /* ---- lines ---- */
 
+/* What no training prints counts as infinite: sums of it would be. */
+static double bounded(double v)
+{
+    return v > 1e100 ? INFINITY : v < -1e100 ? -INFINITY : v;
+}
+
 static void add_record(struct reader *r, struct str line, const struct metric_line *m)
 {
     struct record *rec = VEC_PUSH(r->arena, &r->records);
@@ -193,10 +202,10 @@ static void add_record(struct reader *r, struct str line, const struct metric_li
     for (size_t i = 0; i < m->count; i++) {
         const struct metric *v = &m->items[i];
         has_loss |= strcmp(v->name, "loss") == 0;
-        rec->loss = strcmp(v->name, "loss") == 0 ? v->value : rec->loss;
-        rec->eval_loss = strcmp(v->name, "eval_loss") == 0 ? v->value : rec->eval_loss;
-        rec->grad_norm = strcmp(v->name, "grad_norm") == 0 ? v->value : rec->grad_norm;
-        rec->step_time = strcmp(v->name, "step_time") == 0 ? v->value : rec->step_time;
+        rec->loss = strcmp(v->name, "loss") == 0 ? bounded(v->value) : rec->loss;
+        rec->eval_loss = strcmp(v->name, "eval_loss") == 0 ? bounded(v->value) : rec->eval_loss;
+        rec->grad_norm = strcmp(v->name, "grad_norm") == 0 ? bounded(v->value) : rec->grad_norm;
+        rec->step_time = strcmp(v->name, "step_time") == 0 ? bounded(v->value) : rec->step_time;
     }
     /* A loss that is NaN must not look like no loss: infinity stands for both. */
     if (has_loss && isnan(rec->loss)) {
@@ -216,7 +225,8 @@ static void take_line(struct reader *r, struct str line)
     struct progress_bar bar;
     r->log.lines++;
     metric_line_parse(line, &m);
-    bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading;
+    bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading && bar.done >= 0 &&
+                  bar.done < STEP_MAX && bar.total < STEP_MAX;
     if (is_bar) {
         r->log.last_step = bar.done > r->log.last_step ? bar.done : r->log.last_step;
         r->log.total_steps = bar.total > 0 ? bar.total : r->log.total_steps;
@@ -240,6 +250,7 @@ static void take_line(struct reader *r, struct str line)
     if (m.count == 0 || r->text_only) {
         return;
     }
+    m.step = m.step < STEP_MAX ? m.step : -1;
     r->bar = is_bar ? bar.done : -1; /* a bar beside the numbers, in the same line */
     r->log.last_step = m.step > r->log.last_step ? m.step : r->log.last_step;
     if (r->records.count < RUN_LOG_RECORDS_MAX) {
@@ -455,6 +466,30 @@ enum status run_log_parse(struct arena *a, struct str text, const char *name,
     return finish(r, ret_log, err);
 }
 
+/* The state in the last checkpoint of an output folder, or NULL. */
+static const char *last_checkpoint(struct arena *a, const struct fs *fs, const char *path)
+{
+    const char *const *names = NULL;
+    const char *best = NULL;
+    size_t count = 0;
+    uint64_t last = 0;
+    if (fs_list(fs, a, path, &names, &count, NULL) != ST_OK) {
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct str name = str_of(names[i]);
+        uint64_t step;
+        const char *state = arena_fmt(a, "%s/%s/trainer_state.json", path, names[i]);
+        if (str_starts(name, "checkpoint-") &&
+            str_to_u64(str_slice(name, 11, name.n), 10, &step) == ST_OK &&
+            (best == NULL || step > last) && fs_exists(fs, a, state)) {
+            best = state;
+            last = step;
+        }
+    }
+    return best;
+}
+
 enum status run_log_read(struct arena *a, const char *path, struct run_log *ret_log,
                          struct err *err)
 {
@@ -471,6 +506,9 @@ enum status run_log_read(struct arena *a, const char *path, struct run_log *ret_
             file = arena_fmt(a, "%s/trainer_log.jsonl", path);
         }
         if (!fs_exists(&live, a, file)) {
+            file = last_checkpoint(a, &live, path);
+        }
+        if (file == NULL) {
             return err_set(err, ST_ABSENT,
                            "the folder '%s' holds no run.json, no trainer_state.json and no "
                            "trainer_log.jsonl: give a run folder, an output folder or a log",

@@ -80,7 +80,7 @@ struct run_log {
 
 /*
  * ST_ABSENT: nothing there; ST_FORMAT: nothing in it that looks like training. `path` may be a folder
- * with run.json, trainer_state.json or trainer_log.jsonl, or a file.
+ * with run.json, trainer_state.json (in its last checkpoint too) or trainer_log.jsonl, or a file.
  */
 enum status run_log_read(struct arena *a, const char *path, struct run_log *ret_log,
                          struct err *err) MUST_USE;

@@ -123,7 +123,7 @@ static double incomplete_beta(double a, double b, double x)
     double c = 1;
     double d = 0;
     for (int i = 0; i <= BETA_TERMS; i++) {
-        double m = i / 2;
+        double m = floor(0.5 * i);
         double term = 1;
         if (i > 0 && i % 2 == 0) {
             term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
