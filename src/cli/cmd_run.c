@@ -21,7 +21,9 @@
 
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/run_environment.h"
 #include "cli/run_gpu_guard.h"
+#include "cli/run_inputs.h"
 #include "cli/run_report.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
@@ -33,7 +35,6 @@
 #include "recorder/supervise.h"
 
 enum {
-    CONFIG_MAX = 1 << 20,
     PATHS_MAX = 64
 };
 
@@ -44,8 +45,10 @@ struct running {
     struct text_list notes;
     struct arena *scratch;          /* rewound after each line */
     struct run_gpu_guard gpu_guard; /* asked for with --guard */
-    int metrics;                    /* file descriptor, -1 when it failed */
-    double start;                   /* seconds, CLOCK_MONOTONIC */
+    struct run_inputs_kept inputs;
+    struct text_list environment; /* the command's, before the recorder's own variables */
+    int metrics;                  /* file descriptor, -1 when it failed */
+    double start;                 /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -56,64 +59,6 @@ static double monotonic_s(void)
 }
 
 /* ---- what is written down ---- */
-
-/* Values of these are secrets; their names stay. */
-static bool is_secret(struct str name)
-{
-    static const char *const parts[] = {"TOKEN",      "SECRET",      "PASSWORD",
-                                        "PASSWD",     "CREDENTIAL",  "API_KEY",
-                                        "ACCESS_KEY", "PRIVATE_KEY", "AUTH"};
-    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
-        if (str_has(name, parts[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void write_environment(struct json_out *j)
-{
-    json_key(j, "environment");
-    json_object(j);
-    for (char **e = environ; *e != NULL; e++) {
-        struct str rest = str_of(*e);
-        struct str name;
-        if (!str_cut(&rest, '=', &name) || name.n == 0 || name.n > 200) {
-            continue;
-        }
-        char key[201];
-        memcpy(key, name.p, name.n);
-        key[name.n] = '\0';
-        json_field(j, key, is_secret(name) ? "(withheld)" : rest.p);
-    }
-    json_object_end(j);
-}
-
-/* Configuration files named on the command line, as they were when the run began. */
-static void write_configs(struct running *r, struct json_out *j)
-{
-    struct arena *a = r->cli->arena;
-    struct fs fs = {.prefix = ""};
-    json_key(j, "configuration");
-    json_object(j);
-    for (size_t i = 1; i < r->cli->operands.count; i++) {
-        const char *name = r->cli->operands.items[i];
-        struct str s = str_of(name);
-        struct stat st;
-        struct str text;
-        if ((str_ends(s, ".yaml") || str_ends(s, ".yml") || str_ends(s, ".json") ||
-             str_ends(s, ".toml")) &&
-            stat(name, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= CONFIG_MAX) {
-            char full[PATH_MAX];
-            if (realpath(name, full) != NULL &&
-                fs_read(&fs, a, full, CONFIG_MAX, &text, NULL) == ST_OK) {
-                json_key(j, name);
-                json_string(j, text.p);
-            }
-        }
-    }
-    json_object_end(j);
-}
 
 static const char *ending_name(enum run_ending e)
 {
@@ -199,8 +144,8 @@ static enum status write_run(struct running *r, const struct supervise_result *s
         json_string(&j, expect);
     }
     json_list_end(&j);
-    write_configs(r, &j);
-    write_environment(&j);
+    run_inputs_write(&r->inputs, &j);
+    run_environment_write(&r->environment, &j);
     json_object_end(&j);
     strbuf_addc(&out, '\n');
     return run_folder_write(a, r->folder, "run.json", strbuf_str(&out), err);
@@ -255,8 +200,15 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     struct strbuf out;
     strbuf_init(&out, r->scratch, 65536);
     strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
-    if (m.step >= 0) {
-        strbuf_fmt(&out, ", \"step\": %" PRId64, m.step);
+    struct progress_bar bar;
+    bool counted = m.step < 0 && progress_bar_parse((struct str){.p = text, .n = n}, &bar) &&
+                   bar.training && !bar.loading;
+    if (m.step >= 0 || counted) {
+        strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
+    }
+    if (m.final) { /* its loss is the mean of the run, not of a step */
+        strbuf_addz(&out, ", \"train_runtime\": ");
+        strbuf_fmt(&out, "%.3f", monotonic_s() - r->start);
     }
     for (size_t i = 0; i < m.count; i++) {
         if (strcmp(m.items[i].name, "step") != 0) {
@@ -344,19 +296,24 @@ static const char *record_library(struct arena *a)
     return NULL;
 }
 
-/* "NAME=value" replaces what the environment holds of that name. */
-static void set_variable(struct arena *a, struct text_list *env, const char *name,
-                         const char *value)
+/* Ours with the changes of --env. */
+static void take_environment(struct running *r)
 {
-    const char *entry = arena_fmt(a, "%s=%s", name, value);
-    const char *head = arena_fmt(a, "%s=", name);
-    for (size_t i = 0; i < env->count; i++) {
-        if (str_starts(str_of(env->items[i]), head)) {
-            env->items[i] = entry;
-            return;
+    struct arena *a = r->cli->arena;
+    const char *change;
+    for (char **e = environ; *e != NULL; e++) {
+        *VEC_PUSH(a, &r->environment) = *e;
+    }
+    for (size_t i = 0; (change = cli_repeat(r->cli, "env", i)) != NULL; i++) {
+        struct str value = str_of(change);
+        struct str name;
+        bool set = str_has(value, "=");
+        if (str_cut(&value, '=', &name) && set) {
+            run_environment_set(a, &r->environment, str_dup(a, name), value.p);
+        } else {
+            run_environment_remove(&r->environment, name);
         }
     }
-    *VEC_PUSH(a, env) = entry;
 }
 
 static enum status number_option(const struct cli *cli, const char *name, double fallback,
@@ -394,24 +351,24 @@ static enum status guard_variables(struct running *r, struct text_list *env, str
         }
         return ST_OK;
     }
-    set_variable(a, env, "ASSAY_RECORD_GUARD", arena_fmt(a, "%.0f", every));
-    set_variable(a, env, "ASSAY_RECORD_GUARD_MIN", arena_fmt(a, "%.0f", least));
+    run_environment_set(a, env, "ASSAY_RECORD_GUARD", arena_fmt(a, "%.0f", every));
+    run_environment_set(a, env, "ASSAY_RECORD_GUARD_MIN", arena_fmt(a, "%.0f", least));
     if (strcmp(cli_value(r->cli, "guard-side", "end"), "begin") == 0) {
-        set_variable(a, env, "ASSAY_RECORD_GUARD_BEGIN", "1");
+        run_environment_set(a, env, "ASSAY_RECORD_GUARD_BEGIN", "1");
     }
     if (cli_flag(r->cli, "serialize")) {
-        set_variable(a, env, "CUDA_LAUNCH_BLOCKING", "1");
-        set_variable(a, env, "AMD_SERIALIZE_KERNEL", "3");
+        run_environment_set(a, env, "CUDA_LAUNCH_BLOCKING", "1");
+        run_environment_set(a, env, "AMD_SERIALIZE_KERNEL", "3");
     }
     if (cli_flag(r->cli, "quarantine")) {
-        set_variable(a, env, "ASSAY_RECORD_QUARANTINE", "1");
+        run_environment_set(a, env, "ASSAY_RECORD_QUARANTINE", "1");
     }
     run_gpu_guard_prove(r->cli, &r->gpu_guard);
     if (r->gpu_guard.proven) {
-        set_variable(a, env, "ASSAY_RECORD_GPU_GUARD", "1");
+        run_environment_set(a, env, "ASSAY_RECORD_GPU_GUARD", "1");
         /* The framework's cache hands out parts of large blocks: no tensor would end at a hole. */
-        set_variable(a, env, "PYTORCH_NO_CUDA_MEMORY_CACHING", "1");
-        set_variable(a, env, "PYTORCH_NO_HIP_MEMORY_CACHING", "1");
+        run_environment_set(a, env, "PYTORCH_NO_CUDA_MEMORY_CACHING", "1");
+        run_environment_set(a, env, "PYTORCH_NO_HIP_MEMORY_CACHING", "1");
     }
     return ST_OK;
 }
@@ -420,8 +377,9 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
 {
     struct arena *a = r->cli->arena;
     struct text_list env = {0};
-    for (char **e = environ; *e != NULL; e++) {
-        *VEC_PUSH(a, &env) = *e;
+    take_environment(r);
+    for (size_t i = 0; i < r->environment.count; i++) {
+        *VEC_PUSH(a, &env) = r->environment.items[i];
     }
     const char *library = record_library(a);
     if (library == NULL) {
@@ -429,11 +387,11 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                        "libassay-record.so is not next to the assay program; a build "
                        "folder, dist/ and an installation hold both");
     }
-    const char *before = getenv("LD_PRELOAD");
-    set_variable(a, &env, "LD_PRELOAD",
-                 before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
-                                                   : library);
-    set_variable(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    const char *before = run_environment_get(&env, "LD_PRELOAD");
+    run_environment_set(a, &env, "LD_PRELOAD",
+                        before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
+                                                          : library);
+    run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
     TRY(guard_variables(r, &env, err));
     char **list = arena_array(a, env.count + 1, sizeof *list);
     for (size_t i = 0; i < env.count; i++) {
@@ -528,6 +486,9 @@ static int run_run(struct cli *cli)
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     write_facts(&r);
+    cli_progress(cli, "reading the inputs that the command names");
+    run_inputs_take(cli->arena, &cli->operands, &r.inputs);
+    cli_progress(cli, NULL);
     r.start = monotonic_s();
     if (write_run(&r, NULL, &err) != ST_OK || supervise(&o, &result, &err) != ST_OK) {
         arena_free(r.scratch);
@@ -574,6 +535,8 @@ static const struct option_spec options[] = {
      "With --guard: one kernel at a time, so that the one at fault is known"},
     {"quarantine", 0, OPTION_FLAG, NULL,
      "With --guard: freed CPU blocks stay unmapped, so that use after free faults"},
+    {"env", 'e', OPTION_REPEAT, "NAME=VALUE",
+     "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
      "no:NAME or yes:NAME: a library or function, by part of its name"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},

@@ -16,6 +16,8 @@ extern const struct command command_diff;
 extern const struct command command_rollback;
 extern const struct command command_watch;
 extern const struct command command_exporter;
+extern const struct command command_compare;
+extern const struct command command_matrix;
 extern const struct command command_tokenizer;
 extern const struct command command_probe;
 extern const struct command command_man;

@@ -25,6 +25,8 @@ const struct command *const commands[] = {
     &command_report,
     &command_watch,
     &command_exporter,
+    &command_compare,
+    &command_matrix,
     &command_checkpoint,
     &command_tokenizer,
     &command_snapshot,

@@ -85,7 +85,8 @@ static enum status use(struct cli *cli, const struct option_spec *spec, const ch
         return err_set(err, ST_USAGE, "--%s takes one of %s, not '%s'", spec->name, spec->arg,
                        value);
     }
-    *VEC_PUSH(cli->arena, &cli->uses) = (struct option_use){.spec = spec, .value = value};
+    *VEC_PUSH(cli->arena, &cli->uses) = (struct option_use){
+        .spec = spec, .value = value, .operands_before = cli->operands.count};
     return ST_OK;
 }
 

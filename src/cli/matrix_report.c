@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the trials of a plan say: failures counted, contrasts tested, the place of a search. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/vec.h"
+
+#include "cli/compare_pair.h"
+#include "cli/matrix.h"
+#include "cli/session.h"
+#include "study/contrast.h"
+#include "study/stats.h"
+
+enum {
+    CLASSES_MAX = 8
+};
+
+struct telling {
+    struct matrix *m;
+    struct arena *arena;
+    struct finding_list findings;
+};
+
+struct count {
+    uint64_t trials, failed;
+    uint64_t broken, untold, met; /* trials whose expectation was */
+    const char *classes;          /* "hipblaslt-kernel x3, SIGSEGV"; NULL */
+    const char *first_class;
+    const char *first_folder; /* of a failure */
+    const char *first_title;
+};
+
+static struct finding *add(struct telling *t, const char *id, enum severity severity,
+                           const char *title, const char *claim)
+{
+    struct finding *f = VEC_PUSH(t->arena, &t->findings);
+    *f = (struct finding){
+        .id = id, .severity = severity, .title = title, .claim = claim, .confidence = 1};
+    return f;
+}
+
+static void evidence(struct telling *t, struct finding *f, const char *source, const char *text)
+{
+    *VEC_PUSH(t->arena, &f->evidence) = (struct evidence){.source = source, .text = text};
+}
+
+/* ---- counting ---- */
+
+static struct count count_of(struct arena *a, const struct compare_route *r)
+{
+    struct count c = {.trials = r->count};
+    const char *names[CLASSES_MAX];
+    unsigned counts[CLASSES_MAX] = {0};
+    size_t known = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct compare_run *run = &r->items[i];
+        const char *class;
+        c.broken += run->expect_broken > 0;
+        c.untold += run->expect_broken == 0 && run->expect_untold > 0;
+        c.met += run->expect_broken == 0 && run->expect_untold == 0 && run->expect_met > 0;
+        if (!matrix_failed(run, &class)) {
+            continue;
+        }
+        c.failed++;
+        if (c.first_folder == NULL) {
+            c.first_folder = run->path;
+            c.first_class = class;
+            c.first_title = run->fault_title;
+        }
+        size_t at = 0;
+        while (at < known && strcmp(names[at], class) != 0) {
+            at++;
+        }
+        if (at < CLASSES_MAX) {
+            names[at] = class;
+            counts[at]++;
+            known = at == known ? known + 1 : known;
+        }
+    }
+    struct strbuf out;
+    strbuf_init(&out, a, 2000);
+    for (size_t i = 0; i < known; i++) {
+        strbuf_fmt(&out, "%s%s", i > 0 ? ", " : "", names[i]);
+        if (counts[i] > 1) {
+            strbuf_fmt(&out, " x%u", counts[i]);
+        }
+    }
+    c.classes = known > 0 ? out.p : NULL;
+    return c;
+}
+
+/* ---- contrasts ---- */
+
+static const char *proof_text(const struct count *c)
+{
+    if (c->broken > 0) {
+        return "not in effect";
+    }
+    if (c->untold > 0) {
+        return "not told";
+    }
+    return c->met > 0 ? "proven" : NULL;
+}
+
+static const char *change_of(struct arena *a, const struct plan_route *r)
+{
+    if (r->about != NULL) {
+        return r->about;
+    }
+    return r->factor != NULL ? arena_fmt(a, "%s = %s", r->factor, r->level) : r->name;
+}
+
+static void passes(struct telling *t, const struct plan_route *r, const char *counts)
+{
+    const char *change = change_of(t->arena, r);
+    const char *meaning =
+        r->passes != NULL
+            ? r->passes
+            : arena_fmt(t->arena, "What the route changes takes part in the fault: %s.", change);
+    add(t, "contrast-passes", SEVERITY_NOTE,
+        arena_fmt(t->arena, "%s fails less often than the base: %s", r->name, counts),
+        arena_fmt(t->arena,
+                  "%s Not observed is not fixed: the bound above is what these trials prove.",
+                  meaning));
+}
+
+static void fails_too(struct telling *t, const struct plan_route *r, const char *counts)
+{
+    const char *change = change_of(t->arena, r);
+    add(t, "contrast-fails-too", SEVERITY_NOTE,
+        arena_fmt(t->arena, "%s fails too: %s", r->name, counts),
+        r->fails != NULL
+            ? r->fails
+            : arena_fmt(t->arena,
+                        "The fault needs nothing of what the route leaves: %s is ruled "
+                        "out as the only cause.",
+                        change));
+}
+
+static void judge_contrast(struct telling *t, size_t i, const struct count *base)
+{
+    struct matrix *m = t->m;
+    struct arena *a = t->arena;
+    const struct plan_route *r = &m->plan->routes.items[i];
+    struct count c = count_of(a, &m->routes[i]);
+    struct contrast k;
+    contrast_of(base->failed, base->trials, c.failed, c.trials, &k);
+    const char *counts = arena_fmt(
+        a, "%" PRIu64 " of %" PRIu64 " against %" PRIu64 " of %" PRIu64 " (p = %.2g)", c.failed,
+        c.trials, base->failed, base->trials, k.p);
+    if (c.broken + c.untold + base->broken + base->untold > 0) {
+        if (c.broken + c.untold == 0) {
+            return; /* the base's own finding says why */
+        }
+        add(t, "contrast-void", SEVERITY_UNKNOWN,
+            arena_fmt(a,
+                      "%s: the change is not proven to be in effect (%" PRIu64 " of %" PRIu64
+                      " trials)",
+                      r->name, c.broken + c.untold, c.trials),
+            "An expectation of the route does not hold, or no call was recorded that could tell. "
+            "Nothing can be concluded from this contrast.");
+        return;
+    }
+    switch (k.outcome) {
+    case CONTRAST_PASSES: passes(t, r, counts); break;
+    case CONTRAST_FAILS_TOO: fails_too(t, r, counts); break;
+    case CONTRAST_WORSE:
+        add(t, "contrast-worse", SEVERITY_ERROR,
+            arena_fmt(a, "%s fails more often than the base: %s", r->name, counts),
+            arena_fmt(a, "The change brings a fault: %s.", change_of(a, r)));
+        break;
+    case CONTRAST_BASE_FINE:
+        add(t, "contrast-idle", SEVERITY_OK,
+            arena_fmt(a, "%s: %s", r->name, contrast_rate_text(a, c.failed, c.trials)),
+            "The base did not fail either: there is nothing to rule out.");
+        break;
+    default:
+        add(t, "contrast-untold", c.failed > 0 ? SEVERITY_WARNING : SEVERITY_UNKNOWN,
+            arena_fmt(a, "%s: may be chance: %s", r->name, counts),
+            k.more > c.trials
+                ? arena_fmt(a,
+                            "%" PRIu64 " clean trials of the route would tell; there are %" PRIu64
+                            ". More repeats of both need fewer.",
+                            k.more, c.trials)
+                : "More repeats are needed.");
+    }
+}
+
+static void judge_base(struct telling *t, const struct count *base)
+{
+    struct arena *a = t->arena;
+    const char *name = t->m->plan->routes.items[t->m->plan->base].name;
+    const char *rate = contrast_rate_text(a, base->failed, base->trials);
+    if (base->broken + base->untold > 0) {
+        add(t, "base-void", SEVERITY_UNKNOWN,
+            arena_fmt(a,
+                      "%s is not proven to be what the plan expects (%" PRIu64 " of %" PRIu64
+                      " trials)",
+                      name, base->broken + base->untold, base->trials),
+            "Where the base does not take the path that the routes leave, a contrast says nothing "
+            "of that path.");
+    }
+    if (base->trials == 0) {
+        add(t, "base-untold", SEVERITY_UNKNOWN, "the base has no finished trial",
+            "Nothing can be told without it.");
+    } else if (base->failed == 0) {
+        add(t, "base-passes", SEVERITY_OK, arena_fmt(a, "%s: %s", name, rate),
+            "Not observed is not fixed: a fault that is rarer than this bound stays unseen.");
+    } else {
+        struct finding *f = add(t, "base-fails", SEVERITY_ERROR,
+                                arena_fmt(a, "%s fails: %s (%s)", name, rate, base->classes),
+                                "The fault that the contrasts are held against.");
+        evidence(t, f, base->first_folder,
+                 base->first_title != NULL ? base->first_title : base->first_class);
+    }
+}
+
+/* ---- tables ---- */
+
+static struct value real(double v)
+{
+    return isfinite(v) ? value_real(v) : (struct value){0};
+}
+
+static struct value text(const char *s)
+{
+    return s != NULL ? value_string(s) : (struct value){0};
+}
+
+static const struct report_column route_columns[] = {
+    {"route", "route", 0},
+    {"factor", NULL, 0},
+    {"level", NULL, 0},
+    {"trials", "trials", 0},
+    {"failed", "failed", 0},
+    {"failure_rate", NULL, 0},
+    {"low", "95 % from", 3},
+    {"high", "to", 3},
+    {"faults", "faults", 0},
+    {"change_in_effect", "change", 0},
+    {"seconds", "seconds", 4},
+    {"seconds_per_step", "s/step", 4},
+    {"p", "p", 2},
+    {"losses", "losses", 0},
+};
+
+static double median_of(struct arena *a, const struct compare_route *r, bool steps)
+{
+    double *v = arena_array(a, r->count + 1, sizeof *v);
+    size_t n = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const char *class;
+        double one = steps ? r->items[i].time.seconds : r->items[i].seconds;
+        if (!matrix_failed(&r->items[i], &class) && one > 0) {
+            v[n++] = one;
+        }
+    }
+    return stats_median(a, v, n);
+}
+
+/* Those trials alone that ended well. */
+static struct compare_route clean_of(struct arena *a, const struct compare_route *r)
+{
+    struct compare_route out = {.name = r->name};
+    for (size_t i = 0; i < r->count; i++) {
+        const char *class;
+        if (!matrix_failed(&r->items[i], &class)) {
+            *VEC_PUSH(a, &out) = r->items[i];
+        }
+    }
+    return out;
+}
+
+/* "same", "different", "could not tell" against the base; NULL where one never ended well. */
+static const char *losses_text(struct telling *t, size_t i)
+{
+    struct matrix *m = t->m;
+    struct compare_route base = clean_of(t->arena, &m->routes[m->plan->base]);
+    struct compare_route route = clean_of(t->arena, &m->routes[i]);
+    struct compare_pair p;
+    if (i == m->plan->base || base.count == 0 || route.count == 0 ||
+        base.items[0].log.loss.count == 0) {
+        return NULL;
+    }
+    compare_pair_make(m->cli, &base, &route, false, 0, &p);
+    if (p.refused) {
+        return p.inputs.verdict == INPUTS_DIFFER ? "other inputs" : "inputs unproven";
+    }
+    static const char *const names[] = {[LOSS_NOT_JUDGED] = "unlike",
+                                        [LOSS_SAME] = "same",
+                                        [LOSS_OPEN] = "could not tell",
+                                        [LOSS_DIFFERENT] = "different"};
+    return names[p.loss.grade];
+}
+
+static void route_row(struct telling *t, size_t i, const struct count *base, struct value *row)
+{
+    struct matrix *m = t->m;
+    const struct plan_route *r = &m->plan->routes.items[i];
+    struct count c = count_of(t->arena, &m->routes[i]);
+    double low = NAN;
+    double high = NAN;
+    if (c.trials > 0) {
+        stats_wilson(c.failed, c.trials, 0.95, &low, &high);
+        high = c.failed == 0 ? stats_zero_bound(c.trials, 0.95) : high;
+    }
+    bool contrast = i != m->plan->base && !m->plan->bisect && c.trials > 0 && base->trials > 0;
+    row[0] = text(r->name);
+    row[1] = text(r->factor);
+    row[2] = text(r->level);
+    row[3] = value_int((int64_t)c.trials);
+    row[4] = value_int((int64_t)c.failed);
+    row[5] = real(c.trials > 0 ? (double)c.failed / (double)c.trials : NAN);
+    row[6] = real(low);
+    row[7] = real(high);
+    row[8] = text(c.classes);
+    row[9] = text(proof_text(&c));
+    row[10] = real(median_of(t->arena, &m->routes[i], false));
+    row[11] = real(median_of(t->arena, &m->routes[i], true));
+    row[12] = real(contrast ? stats_fisher(base->failed, base->trials - base->failed, c.failed,
+                                           c.trials - c.failed)
+                            : NAN);
+    row[13] = text(m->plan->bisect ? NULL : losses_text(t, i));
+}
+
+static struct report_table routes_table(struct telling *t, const struct count *base)
+{
+    size_t count = t->m->plan->routes.count;
+    struct report_table table = {.key = "routes",
+                                 .heading = t->m->plan->bisect ? "positions:" : "routes:",
+                                 .columns = route_columns,
+                                 .column_count = ARRAY_LEN(route_columns)};
+    struct value *cells = arena_array(t->arena, count * table.column_count, sizeof *cells);
+    for (size_t i = 0; i < count; i++) {
+        route_row(t, i, base, &cells[table.row_count++ * table.column_count]);
+    }
+    table.cells = cells;
+    return table;
+}
+
+/* ---- a search ---- */
+
+static const char *judge_search(struct telling *t)
+{
+    struct matrix *m = t->m;
+    struct arena *a = t->arena;
+    const struct bisect *b = &m->search;
+    const struct plan_route *r = m->plan->routes.items;
+    if (m->found == BISECT_GOING) {
+        add(t, "search-unfinished", SEVERITY_UNKNOWN, "the search is not finished",
+            "The same command goes on where it stopped.");
+        return "could not tell: the search is not finished";
+    }
+    if (m->found == BISECT_ENDS_ALIKE) {
+        bool fail = bisect_fails(b, 0);
+        const char *title =
+            fail ? arena_fmt(a, "both ends fail: %s and %s", r[0].level, r[b->count - 1].level)
+                 : arena_fmt(a, "neither end fails: %s", contrast_rate_text(a, 0, 2 * b->repeats));
+        add(t, "ends-alike", fail ? SEVERITY_ERROR : SEVERITY_UNKNOWN, title,
+            fail ? "The fault begins outside the list: it has no clean end to search from."
+                 : "There is no fault to place, or it is rarer than this bound: more repeats.");
+        return arena_fmt(a, "%s: %s", fail ? "fails everywhere" : "could not tell", title);
+    }
+    bool begins = bisect_fails(b, b->high);
+    const struct compare_route *bad = &m->routes[begins ? b->high : b->low];
+    const char *class = "";
+    for (size_t i = 0; i < bad->count && !matrix_failed(&bad->items[i], &class); i++) {
+    }
+    const struct bisect_position *clean = &b->positions[begins ? b->low : b->high];
+    const char *title = begins
+                            ? arena_fmt(a,
+                                        "the fault begins with %s; %s is the last without it (%s)",
+                                        r[b->high].level, r[b->low].level, class)
+                            : arena_fmt(a, "the fault ends with %s; %s is the last with it (%s)",
+                                        r[b->high].level, r[b->low].level, class);
+    struct finding *f = add(
+        t, "fault-placed", SEVERITY_ERROR, title,
+        arena_fmt(a,
+                  "A failure is certain, a clean position is not: the chance that one failing "
+                  "position passed all its trials is at most about %.2g.",
+                  bisect_risk(b)));
+    evidence(t, f, r[begins ? b->low : b->high].name,
+             contrast_rate_text(a, clean->failed, clean->trials));
+    evidence(t, f, r[begins ? b->high : b->low].name,
+             contrast_rate_text(a, b->positions[begins ? b->high : b->low].failed,
+                                b->positions[begins ? b->high : b->low].trials));
+    return title;
+}
+
+/* ---- the whole ---- */
+
+static const char *judge_routes(struct telling *t, const struct count *base)
+{
+    struct matrix *m = t->m;
+    struct arena *a = t->arena;
+    uint64_t trials = 0;
+    uint64_t failed = 0;
+    judge_base(t, base);
+    for (size_t i = 0; i < m->plan->routes.count; i++) {
+        struct count c = count_of(a, &m->routes[i]);
+        trials += c.trials;
+        failed += c.failed;
+        if (i != m->plan->base && c.trials > 0 && base->trials > 0) {
+            judge_contrast(t, i, base);
+        }
+    }
+    if (trials == 0) {
+        return "could not tell: no trial is finished";
+    }
+    if (failed == 0) {
+        return arena_fmt(a, "no failure observed: %s", contrast_rate_text(a, 0, trials));
+    }
+    size_t passing = 0;
+    for (size_t i = 0; i < t->findings.count; i++) {
+        passing += strcmp(t->findings.items[i].id, "contrast-passes") == 0;
+    }
+    return arena_fmt(
+        a, "%" PRIu64 " of %" PRIu64 " trials failed; %zu of %zu contrasts leave the fault", failed,
+        trials, passing, m->plan->routes.count - 1);
+}
+
+void matrix_report(struct matrix *m, struct report *ret_report, int *ret_status)
+{
+    struct telling t = {.m = m, .arena = m->cli->arena};
+    struct count base = count_of(t.arena, &m->routes[m->plan->base]);
+    struct report r = {.command = "matrix", .schema_version = 1};
+    r.verdict = m->plan->bisect ? judge_search(&t) : judge_routes(&t, &base);
+    *ret_status = session_exit(&t.findings);
+    if (m->stopped) {
+        r.verdict = arena_fmt(t.arena, "interrupted after %zu of %zu trials: %s", m->done,
+                              m->planned, r.verdict);
+        *VEC_PUSH(t.arena, &r.notes) = "the same command goes on where it stopped";
+        *ret_status = *ret_status == EXIT_FAULT ? EXIT_FAULT : EXIT_UNKNOWN;
+    }
+    if (m->resumed > 0) {
+        *VEC_PUSH(t.arena, &r.notes) = arena_fmt(
+            t.arena, "%zu trials were finished before and not run again", m->resumed);
+    }
+    *VEC_PUSH(t.arena, &r.notes) = arena_fmt(t.arena, "run folders: %s", m->output);
+    struct finding_list *kept = arena_alloc(t.arena, sizeof *kept);
+    *kept = t.findings;
+    r.lists[r.list_count++] = (struct report_list){.key = "findings", .findings = kept};
+    r.tables[r.table_count++] = routes_table(&t, &base);
+    r.numbers[r.number_count++] = (struct report_number){"trials", (int64_t)m->done};
+    r.numbers[r.number_count++] = (struct report_number){"resumed", (int64_t)m->resumed};
+    *ret_report = r;
+}
