@@ -148,13 +148,38 @@ static void tensor_table(struct job *j, const struct checkpoint *c)
                                                                       .row_count = rows};
 }
 
+static const struct report_column meta_columns[] = {
+    {"key", "key", 0},
+    {"value", "value", 0},
+};
+
+/* What a file says of itself beside its tensors. */
+static void meta_table(struct job *j, const struct tensor_file *f)
+{
+    enum {
+        COLUMNS = ARRAY_LEN(meta_columns)
+    };
+
+    size_t rows = f->meta_count < SHOW_ROWS ? f->meta_count : SHOW_ROWS;
+    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    for (size_t i = 0; i < rows; i++) {
+        cells[i * COLUMNS] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].key)));
+        cells[i * COLUMNS + 1] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].value)));
+    }
+    j->report.tables[j->report.table_count++] = (struct report_table){.key = "metadata",
+                                                                      .columns = meta_columns,
+                                                                      .column_count = COLUMNS,
+                                                                      .cells = cells,
+                                                                      .row_count = rows};
+}
+
 /* ---- actions ---- */
 
 static void note_if_empty(const struct checkpoint *c)
 {
     if (c->files.count == 0) {
         issue_add(c->issues, SEVERITY_UNKNOWN, "no-model-files", "there is no model file here",
-                  "Neither safetensors nor torch files were found under this path.");
+                  "No safetensors, GGUF or torch files were found under this path.");
     }
 }
 
@@ -215,6 +240,10 @@ static int run_show_or_verify(struct job *j, bool verify)
             file_table(j, &c);
             if (!verify) {
                 tensor_table(j, &c);
+            }
+            if (!verify && c.files.count == 1 && c.files.items[0].tensors != NULL &&
+                c.files.items[0].tensors->meta_count != 0) {
+                meta_table(j, c.files.items[0].tensors);
             }
         }
         checkpoint_close(&c);
@@ -347,7 +376,7 @@ static int run_checkpoint(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Reads model files (safetensors with their index, torch archives) without running anything "
+    "Reads model files (safetensors with their index, torch archives, GGUF) without running anything "
     "from them. 'show' lists files and tensors. 'verify' checks structure, offsets and sizes by the "
     "reference readers' rules, reads every value for NaN, infinities, zeros, denormals and absurd "
     "norms, and compares hashes with assay-manifest.json, sha256sum.txt or md5sum.txt beside the files.",

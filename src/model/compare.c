@@ -99,8 +99,7 @@ static enum compare_state state_of(const struct tensor *a, const struct tensor *
     if (!a->present || !b->present) {
         return COMPARE_UNREAD;
     }
-    bool plain = a->type->values == VALUES_PLAIN && b->type->values == VALUES_PLAIN;
-    return plain ? COMPARE_EQUAL : COMPARE_OPAQUE;
+    return tensor_readable(a) && tensor_readable(b) ? COMPARE_EQUAL : COMPARE_OPAQUE;
 }
 
 /* ---- values ---- */
@@ -120,6 +119,11 @@ struct comparing {
     atomic_uint_fast64_t done;
     const struct compare_options *options;
 };
+
+static uint64_t bytes_of(const struct tensor *t, uint64_t elements)
+{
+    return elements / t->type->per_block * t->type->block_bytes;
+}
 
 static void add_values(struct compare_tensor *s, const double *a, const double *b, size_t n)
 {
@@ -156,7 +160,7 @@ static void compare_window(void *ctx, size_t index)
         }
         add_values(&w->sums, a, b, n);
     }
-    atomic_fetch_add(&c->done, w->count * p->a->type->block_bytes);
+    atomic_fetch_add(&c->done, bytes_of(p->a, w->count));
 }
 
 static void tick(void *ctx)
@@ -173,7 +177,7 @@ static void add_windows(struct arena *arena, struct comparing *c, struct compare
         uint64_t left = pair->elements - at;
         struct window w = {.pair = pair, .first = at};
         w.count = left < WINDOW_ELEMENTS ? left : WINDOW_ELEMENTS;
-        c->total += w.count * pair->a->type->block_bytes;
+        c->total += bytes_of(pair->a, w.count);
         *VEC_PUSH(arena, &c->windows) = w;
     }
 }
