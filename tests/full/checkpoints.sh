@@ -22,4 +22,6 @@ samples=(torch/state.pt torch/legacy.pt torch/views.pt trainer peft/run/checkpoi
 for s in "${samples[@]}"; do
     [ -e "$s" ] || { echo "FAILED: $s was not made"; exit 1; }
 done
+"$READ_CHECKPOINT" families/* >"$work/families" || { grep rejected "$work/families"; exit 1; }
+echo "$(wc -l <"$work/families") models of families accepted"
 python3 "$SOURCE/tools/corrupt.py" --count 300 "$READ_CHECKPOINT" "${samples[@]}"
