@@ -24,4 +24,7 @@ for s in "${samples[@]}"; do
 done
 "$READ_CHECKPOINT" families/* >"$work/families" || { grep rejected "$work/families"; exit 1; }
 echo "$(wc -l <"$work/families") models of families accepted"
+for m in merge/*; do
+    "$ASSAY" checkpoint diff "$m/base" "$m/merged" --adapter "$m/adapter" >"$work/merge" || { cat "$work/merge"; exit 1; }
+done
 python3 "$SOURCE/tools/corrupt.py" --count 300 "$READ_CHECKPOINT" "${samples[@]}"

@@ -109,6 +109,26 @@ def make_peft(folder):
     train(get_peft_model(base, config), folder / "run")
 
 
+def make_merge(folder):
+    """Base, adapter and what peft merges of them, in three types and with the options that matter."""
+    from peft import LoraConfig, get_peft_model
+    options = {"plain": {}, "rslora": dict(use_rslora=True), "kept": dict(modules_to_save=["lm_head"]),
+               "patterns": dict(alpha_pattern={"q_proj": 3}, rank_pattern={"v_proj": 2})}
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for name, more in options.items():
+            top = folder / f"{name}_{str(dtype)[6:]}"
+            base = small_model().to(dtype)
+            base.save_pretrained(top / "base")
+            model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+                                                    **more))
+            g = torch.Generator().manual_seed(3)
+            for key, x in model.named_parameters():
+                if "lora_B" in key:
+                    x.data = (torch.randn(x.shape, generator=g) * .02).to(x.dtype)
+            model.save_pretrained(top / "adapter")
+            model.merge_and_unload().save_pretrained(top / "merged")
+
+
 def make_dcp(folder):
     import torch.distributed.checkpoint as dcp
     model = small_model()
@@ -185,7 +205,7 @@ def main():
     top = pathlib.Path(sys.argv[1])
     top.mkdir(parents=True, exist_ok=True)
     kinds = {"torch": make_torch, "trainer": make_trainer, "peft": make_peft, "dcp": make_dcp,
-             "families": make_families,
+             "families": make_families, "merge": make_merge,
              "fsdp": make_fsdp, "zero1": make_zero1, "zero2": make_zero2, "zero3": make_zero3}
     made = []
     for name in sys.argv[2:] or kinds:
