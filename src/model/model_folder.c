@@ -9,6 +9,7 @@
 
 #include "model/architecture.h"
 #include "model/folder.h"
+#include "model/tok.h"
 
 enum {
     FILES_MAX = 4096
@@ -205,6 +206,24 @@ static void note_dropped_heads(const struct check *c, const struct tree *config)
     }
 }
 
+/* A tokenizer beside the weights must not have ids beyond them. */
+static void check_vocabulary(const struct check *c)
+{
+    const struct tokenizer *t;
+    if ((!folder_has(c->f, "tokenizer.json") && !folder_has(c->f, "tokenizer.model")) ||
+        tok_open(c->f->arena, c->f->path, NULL, &t, NULL) != ST_OK) {
+        return; /* 'tokenizer check' says why it cannot be read */
+    }
+    if (tok_id_end(t) > c->want.vocab_size) {
+        folder_issue(c->f, SEVERITY_ERROR, "config-vocabulary",
+                     "The tokenizer has ids that the embedding has not", "config.json",
+                     "vocab_size is %" PRIu64
+                     ", the tokenizer's ids go up to %u: those read beyond the table.",
+                     c->want.vocab_size, tok_id_end(t) - 1);
+    }
+    tok_close(t);
+}
+
 static void check_weights(struct check *c, const struct tree *config)
 {
     const char *prefix = foreign_prefix(c);
@@ -221,6 +240,7 @@ static void check_weights(struct check *c, const struct tree *config)
         check_unexpected(c);
     }
     check_tied(c);
+    check_vocabulary(c);
     note_dropped_heads(c, config);
 }
 
