@@ -25,6 +25,7 @@ const struct command *const commands[] = {
     &command_report,
     &command_checkpoint,
     &command_tokenizer,
+    &command_data,
     &command_man,
     &command_completion,
     NULL,
