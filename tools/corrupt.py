@@ -22,8 +22,8 @@ import tempfile
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:%064x\nsize 12345\n"
 PAGE = b"<!DOCTYPE html><html><head><title>503 Service Unavailable</title></head></html>\n"
-# Legacy streams and JSON carry no checksum: a changed value in them is another valid value.
-UNCHECKED = ("legacy.pt", ".json", ".jinja", ".md", ".py", "latest", ".txt", ".safetensors", ".metadata")
+# Legacy streams, safetensors, GGUF and JSON carry no checksum: a changed value in them is another valid value.
+UNCHECKED = ("legacy.pt", ".json", ".jinja", ".md", ".py", "latest", ".txt", ".safetensors", ".gguf", ".metadata")
 
 
 def covered(path, data, at):
@@ -142,7 +142,7 @@ def zeros(path, data, r):
 FAULTS = {"cut": cut, "cut_at_sector": cut_page, "grown": grown, "stale_tail": stale_tail, "bit": flipped,
           "header_bit": flipped_header, "torn_page": torn, "swapped": swapped, "moved": moved,
           "lfs_pointer": pointer, "error_page": error_page, "empty": empty, "zeros": zeros}
-BINARY = (".pt", ".pth", ".bin", ".distcp", ".metadata")
+BINARY = (".pt", ".pth", ".bin", ".distcp", ".metadata", ".gguf")
 
 
 def missing(folder, r):

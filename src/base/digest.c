@@ -97,3 +97,8 @@ enum status digest_map(enum digest_kind kind, const struct file_map *map, uint64
     XXH3_freeState(f.xxh);
     return status;
 }
+
+uint64_t digest_quick(const void *p, size_t n, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(n != 0 ? p : "", n, seed);
+}

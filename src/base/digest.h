@@ -25,4 +25,7 @@ enum status digest_map(enum digest_kind kind, const struct file_map *map, uint64
                        void (*done)(void *ctx, uint64_t bytes), void *ctx,
                        struct digest *ret_digest, struct err *err) MUST_USE;
 
+/* XXH3-64 of bytes in memory: for tables. */
+uint64_t digest_quick(const void *p, size_t n, uint64_t seed);
+
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* JSON into trees, by jansson. */
 #include <jansson.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/tree.h"
@@ -10,6 +11,7 @@ struct converter {
     const char *name;
     struct tree_limits limits;
     size_t nodes;
+    bool from_reals; /* integers were read as reals */
     struct err *err;
 };
 
@@ -54,7 +56,13 @@ static void convert_scalar(struct converter *c, const json_t *j, struct tree *no
     case JSON_TRUE:
     case JSON_FALSE: node->value = value_bool(json_is_true(j)); break;
     case JSON_INTEGER: node->value = value_int(json_integer_value(j)); break;
-    case JSON_REAL: node->value = value_real(json_real_value(j)); break;
+    case JSON_REAL:
+        node->value = value_real(json_real_value(j));
+        if (c->from_reals && fabs(json_real_value(j)) <= 0x1p53 &&
+            floor(json_real_value(j)) == json_real_value(j)) {
+            node->value = value_int((int64_t)json_real_value(j));
+        }
+        break;
     case JSON_STRING:
         node->quoted = true;
         node->value = value_string(
@@ -100,11 +108,18 @@ enum status tree_from_json(struct arena *a, struct str text, const char *name,
         return err_set(err, ST_LIMIT, "%s: larger than %zu bytes", name, limits.bytes);
     }
     json_error_t problem;
-    json_t *j = json_loadb(text.p, text.n, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    json_t *j = json_loadb(text.p, text.n, flags, &problem);
+    /* Python writes integers of any size: model_max_length of tokenizers is 10^30. */
+    bool from_reals = j == NULL && json_error_code(&problem) == json_error_numeric_overflow;
+    if (from_reals) {
+        j = json_loadb(text.p, text.n, flags | JSON_DECODE_INT_AS_REAL, &problem);
+    }
     if (j == NULL) {
         return err_set(err, ST_FORMAT, "%s:%d: not JSON: %s", name, problem.line, problem.text);
     }
-    struct converter c = {.arena = a, .name = name, .limits = limits, .err = err};
+    struct converter c = {
+        .arena = a, .name = name, .limits = limits, .from_reals = from_reals, .err = err};
     struct tree *root = NULL;
     enum status status = convert(&c, j, NULL, 0, &root);
     json_decref(j);

@@ -49,7 +49,8 @@ enum status tree_from_yaml(struct arena *a, struct str text, const char *name,
                            struct tree_limits limits, const struct tree **ret_tree,
                            struct err *err) MUST_USE;
 
-/* JSON; duplicate keys are refused, integers are exact in 64 bits. */
+/* JSON; duplicate keys are refused, integers are exact in 64 bits; in a document with larger ones all
+ * beyond 2^53 are reals. */
 enum status tree_from_json(struct arena *a, struct str text, const char *name,
                            struct tree_limits limits, const struct tree **ret_tree,
                            struct err *err) MUST_USE;

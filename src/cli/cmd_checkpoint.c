@@ -17,6 +17,7 @@
 #include "model/compare.h"
 #include "model/folder.h"
 #include "model/manifest.h"
+#include "model/merge.h"
 
 enum {
     SHOW_ROWS = 2000
@@ -148,13 +149,38 @@ static void tensor_table(struct job *j, const struct checkpoint *c)
                                                                       .row_count = rows};
 }
 
+static const struct report_column meta_columns[] = {
+    {"key", "key", 0},
+    {"value", "value", 0},
+};
+
+/* What a file says of itself beside its tensors. */
+static void meta_table(struct job *j, const struct tensor_file *f)
+{
+    enum {
+        COLUMNS = ARRAY_LEN(meta_columns)
+    };
+
+    size_t rows = f->meta_count < SHOW_ROWS ? f->meta_count : SHOW_ROWS;
+    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    for (size_t i = 0; i < rows; i++) {
+        cells[i * COLUMNS] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].key)));
+        cells[i * COLUMNS + 1] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].value)));
+    }
+    j->report.tables[j->report.table_count++] = (struct report_table){.key = "metadata",
+                                                                      .columns = meta_columns,
+                                                                      .column_count = COLUMNS,
+                                                                      .cells = cells,
+                                                                      .row_count = rows};
+}
+
 /* ---- actions ---- */
 
 static void note_if_empty(const struct checkpoint *c)
 {
     if (c->files.count == 0) {
         issue_add(c->issues, SEVERITY_UNKNOWN, "no-model-files", "there is no model file here",
-                  "Neither safetensors nor torch files were found under this path.");
+                  "No safetensors, GGUF or torch files were found under this path.");
     }
 }
 
@@ -215,6 +241,10 @@ static int run_show_or_verify(struct job *j, bool verify)
             file_table(j, &c);
             if (!verify) {
                 tensor_table(j, &c);
+            }
+            if (!verify && c.files.count == 1 && c.files.items[0].tensors != NULL &&
+                c.files.items[0].tensors->meta_count != 0) {
+                meta_table(j, c.files.items[0].tensors);
             }
         }
         checkpoint_close(&c);
@@ -287,6 +317,58 @@ static void diff_table(struct job *j, const struct compare *d)
                                                                       .row_count = rows};
 }
 
+static const struct report_column merge_columns[] = {
+    {"tensor", "tensor", 0}, {"state", "state", 0},         {"rank", "rank", 0},
+    {"scale", "scale", 4},   {"fitted", "found", 4},        {"residual", "off by", 3},
+    {"elements", NULL, 0},   {"outside", "too far off", 0},
+};
+
+static void merge_table(struct job *j, const struct merge *m)
+{
+    enum {
+        COLUMNS = ARRAY_LEN(merge_columns)
+    };
+
+    size_t rows = m->count < SHOW_ROWS ? m->count : SHOW_ROWS;
+    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    for (size_t i = 0; i < rows; i++) {
+        const struct merge_module *r = &m->modules[i];
+        struct value *row = cells + i * COLUMNS;
+        row[0] = value_string(issue_text(j->cli->arena, str_of(r->name)));
+        row[1] = value_string(merge_state_name(r->state));
+        if (r->state != MERGE_UNREAD) {
+            row[2] = value_int((int64_t)r->rank);
+            row[3] = value_real(r->scale);
+            row[4] = isfinite(r->fitted) ? value_real(r->fitted) : row[4];
+            row[5] = value_real(r->residual);
+            row[6] = value_int((int64_t)r->elements);
+            row[7] = value_int((int64_t)r->outside);
+        }
+    }
+    j->report.tables[j->report.table_count++] = (struct report_table){.key = "modules",
+                                                                      .columns = merge_columns,
+                                                                      .column_count = COLUMNS,
+                                                                      .cells = cells,
+                                                                      .row_count = rows};
+}
+
+/* Two checkpoints tensor by tensor, or base and merged model with the adapter between them. */
+static enum status diff_two(struct job *j, struct checkpoint *c,
+                            const struct compare_options *options, struct err *err)
+{
+    const char *adapter = cli_value(j->cli, "adapter", NULL);
+    if (adapter != NULL) {
+        struct merge m;
+        TRY(merge_check(&c[0], &c[1], adapter, options, &m, err));
+        merge_table(j, &m);
+        return ST_OK;
+    }
+    struct compare d;
+    compare_two(&c[0], &c[1], options, &d);
+    diff_table(j, &d);
+    return ST_OK;
+}
+
 static int run_diff(struct job *j)
 {
     struct err err = {0};
@@ -294,6 +376,9 @@ static int run_diff(struct job *j)
     struct checkpoint *c = arena_array(j->cli->arena, count, sizeof *c);
     if (count < 2) {
         return cli_fail(j->cli, EXIT_USAGE, "'checkpoint diff' takes two paths, or all replicas");
+    }
+    if (count > 2 && cli_value(j->cli, "adapter", NULL) != NULL) {
+        return cli_fail(j->cli, EXIT_USAGE, "--adapter takes two paths: the base and the merged");
     }
     for (size_t i = 0; i < count; i++) {
         const char *path = j->cli->operands.items[i + 1];
@@ -305,15 +390,17 @@ static int run_diff(struct job *j)
     }
     j->verb = "comparing:";
     struct compare_options options = {.threads = j->threads, .progress = progress, .ctx = j};
+    enum status status = ST_OK;
     if (count == 2) {
-        struct compare d;
-        compare_two(&c[0], &c[1], &options, &d);
-        diff_table(j, &d);
+        status = diff_two(j, c, &options, &err);
     } else {
         compare_replicas(c, count, &options);
     }
     for (size_t i = 0; i < count; i++) {
         checkpoint_close(&c[i]);
+    }
+    if (status != ST_OK) {
+        return cli_fail(j->cli, EXIT_UNKNOWN, "%s", err.text);
     }
     return finish(j, "checkpoint diff");
 }
@@ -347,13 +434,14 @@ static int run_checkpoint(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Reads model files (safetensors with their index, torch archives) without running anything "
+    "Reads model files (safetensors with their index, torch archives, GGUF) without running anything "
     "from them. 'show' lists files and tensors. 'verify' checks structure, offsets and sizes by the "
     "reference readers' rules, reads every value for NaN, infinities, zeros, denormals and absurd "
     "norms, and compares hashes with assay-manifest.json, sha256sum.txt or md5sum.txt beside the files.",
     "'hash' writes such a manifest: SHA-256 of each file, XXH3 of each tensor. 'diff' compares two "
     "checkpoints tensor by tensor, names matched across wrappers' prefixes; with three or more paths "
-    "it compares replicas, which must be identical, and names the odd one.",
+    "it compares replicas, which must be identical, and names the odd one. With --adapter it checks "
+    "that the second is the first with a LoRA adapter merged into it, module by module.",
     NULL,
 };
 
@@ -361,6 +449,7 @@ static const struct example examples[] = {
     {"assay checkpoint verify out/checkpoint-500", "is this checkpoint whole and sane?"},
     {"assay checkpoint hash model -o model/assay-manifest.json", "remember what it holds"},
     {"assay checkpoint diff checkpoint-100 checkpoint-200", "what did training change?"},
+    {"assay checkpoint diff base merged --adapter out/checkpoint-500", "is the merge right?"},
     {"assay checkpoint diff rank0 rank1 rank2 rank3", "are the replicas identical?"},
     {"assay checkpoint show model.safetensors --json", "names, types and shapes"},
     {0},
@@ -369,6 +458,7 @@ static const struct example examples[] = {
 static const struct option_spec options[] = {
     {"threads", 't', OPTION_VALUE, "N", "Threads to work with (all cores)"},
     {"sample", 0, OPTION_VALUE, "N", "Read one window of 8 MiB in N"},
+    {"adapter", 0, OPTION_VALUE, "DIR", "diff: is the second the first merged with this adapter?"},
     {"fast", 0, OPTION_FLAG, NULL, "Compare only XXH3 of tensors, no SHA-256 or MD5 of files"},
     REPORT_OPTIONS,
     {0},

@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
+#include "cli/tokenizer_check.h"
 #include "model/tok.h"
 
 enum {
@@ -223,6 +224,7 @@ static const struct {
     {"encode", 2, run_encode},
     {"decode", 2, run_decode},
     {"show", 2, run_show},
+    {"check", 2, tokenizer_check},
 };
 
 static int run_tokenizer(struct cli *cli)
@@ -238,13 +240,16 @@ static int run_tokenizer(struct cli *cli)
         }
         return actions[i].run(cli);
     }
-    return cli_fail(cli, EXIT_USAGE, "'tokenizer' does one of encode, decode, show; '%s' is none",
-                    name);
+    return cli_fail(cli, EXIT_USAGE,
+                    "'tokenizer' does one of encode, decode, show, check; '%s' is none", name);
 }
 
 static const char *const description[] = {
     "Reads tokenizer.json, SentencePiece .model and tiktoken files without Python and gives the ids "
-    "that the libraries give. A is a file or a folder that holds one.",
+    "that the libraries give. A is a file or a folder that holds one. 'check' holds a model folder's "
+    "tokenizer against what lies beside it: vocabulary against config.json and the embedding, special "
+    "tokens in all files, added tokens, the chat template; sends text of many scripts there and back; "
+    "and compares two tokenizers with --against.",
     NULL,
 };
 
@@ -253,6 +258,8 @@ static const struct example examples[] = {
      "ids of a text; without text, of standard input"},
     {"assay tokenizer decode ./model 15043 3186 29991", "and back"},
     {"assay tokenizer show ./model", "how it cuts text, its special and added tokens"},
+    {"assay tokenizer check ./out --against ./base",
+     "does it fit the model, and is it the base's?"},
     {0},
 };
 
@@ -264,14 +271,15 @@ static const struct option_spec options[] = {
     {"pieces", 'p', OPTION_FLAG, NULL, "encode: one id a line with its piece"},
     {"pattern", 0, OPTION_VALUE, "NAME",
      "Encoding of a tiktoken file: cl100k_base, o200k_base, llama3, qwen, ..."},
+    {"against", 0, OPTION_VALUE, "DIR", "check: compare with the tokenizer in DIR"},
     REPORT_OPTIONS,
     {0},
 };
 
 const struct command command_tokenizer = {
     .name = "tokenizer",
-    .summary = "Encode, decode and look into tokenizers without Python",
-    .operands = "show|encode|decode A [TEXT...]",
+    .summary = "Encode, decode and check tokenizers without Python",
+    .operands = "show|check|encode|decode A [TEXT...]",
     .operand_kind = "file",
     .description = description,
     .examples = examples,

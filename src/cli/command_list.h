@@ -19,6 +19,7 @@ extern const struct command command_exporter;
 extern const struct command command_compare;
 extern const struct command command_matrix;
 extern const struct command command_tokenizer;
+extern const struct command command_data;
 extern const struct command command_probe;
 extern const struct command command_man;
 extern const struct command command_completion;

@@ -8,7 +8,7 @@
 
 static const struct fs live = {.prefix = ""};
 
-static const char *const model_suffixes[] = {".safetensors", ".bin", ".pt", ".pth"};
+static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
 
 /* What half a download is called. */
 static const char *const partial_suffixes[] = {".part", ".incomplete", ".crdownload", ".aria2",

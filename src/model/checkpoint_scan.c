@@ -11,7 +11,7 @@
 #include "model/checkpoint_rules.h"
 
 enum {
-    WINDOW = 8 << 20 /* bytes; a multiple of every element size */
+    WINDOW = 8 << 20 /* bytes, less what is no whole block */
 };
 
 struct window {
@@ -42,6 +42,9 @@ static void scan_window(void *ctx, size_t index)
     w->stats = tensor_stats_none();
     if (file_map_populate(map, at, w->n, NULL) != ST_OK) {
         w->failed = true;
+    } else if (t->type->values == VALUES_BLOCKS) {
+        tensor_scan_blocks(t->type, map->p + at, w->n / size, at, w->from / size, &w->stats);
+        file_map_release(map, at, w->n);
     } else {
         tensor_scan(t->type->dtype, map->p + at, w->n / size, at, w->from / size, &w->stats);
         file_map_release(map, at, w->n);
@@ -64,13 +67,14 @@ static void add_windows(struct checkpoint *c, struct scan *s, struct checkpoint_
     for (size_t i = 0; i < f->tensors->count; i++) {
         const struct tensor *t = &f->tensors->tensors[i];
         f->stats[i] = tensor_stats_none();
-        if (!t->present || t->type->values != VALUES_PLAIN) {
+        if (!tensor_readable(t)) {
             continue;
         }
-        for (uint64_t from = 0; from < t->bytes; from += (uint64_t)WINDOW * step) {
+        uint64_t whole = WINDOW - WINDOW % t->type->block_bytes;
+        for (uint64_t from = 0; from < t->bytes; from += whole * step) {
             uint64_t left = t->bytes - from;
             struct window w = {.file = f, .tensor = i, .from = from};
-            w.n = left < WINDOW ? left : WINDOW;
+            w.n = left < whole ? left : whole;
             s->total += w.n;
             *VEC_PUSH(c->arena, &s->windows) = w;
         }
@@ -119,7 +123,8 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     unsigned long long n = (unsigned long long)s->elements;
     double rms = tensor_stats_rms(s);
     bool moment = strstr(t->name, "exp_avg") != NULL || t->role == TENSOR_OPTIMIZER;
-    bool judged = dtype_info(t->type->dtype)->is_float && t->role != TENSOR_STATE && n != 0;
+    bool real = t->type->values == VALUES_BLOCKS || dtype_info(t->type->dtype)->is_float;
+    bool judged = real && t->role != TENSOR_STATE && n != 0;
     if (t->elements == 0) {
         issue_add(c->issues, SEVERITY_NOTE, "tensor-empty", "a tensor holds no elements",
                   "'%s' has the shape %s: a sharded save that was not gathered leaves such.", name,
@@ -172,8 +177,13 @@ void checkpoint_judge(struct checkpoint *c, bool sampled)
         c->issues->file = f->path;
         for (size_t t = 0; f->tensors != NULL && t < f->tensors->count; t++) {
             const struct tensor *one = &f->tensors->tensors[t];
-            if (one->present && one->type->values == VALUES_PLAIN) {
+            if (tensor_readable(one)) {
                 judge_tensor(c, one, &f->stats[t]);
+            } else if (one->present) {
+                issue_add(c->issues, SEVERITY_UNKNOWN, "tensor-not-read",
+                          "values of a type that is not read",
+                          "'%s' is of type %s: its place and size were checked, its values not.",
+                          issue_text(c->arena, str_of(one->name)), one->type->name);
             }
         }
     }

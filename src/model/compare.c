@@ -10,6 +10,8 @@
 #include "base/digest.h"
 #include "base/pool.h"
 
+#include "model/tensor_names.h"
+
 enum {
     WINDOW_ELEMENTS = 1 << 20,
     BLOCK = 512
@@ -39,58 +41,6 @@ double compare_update_ratio(const struct compare_tensor *t)
 
 /* ---- pairs ---- */
 
-struct place {
-    const struct tensor_file *file;
-    const struct tensor *tensor;
-    bool taken;
-};
-
-static struct str bare_name(const char *name)
-{
-    static const char *const prefixes[] = {"module.", "_orig_mod.", "base_model.model.", "model."};
-    struct str s = str_of(name);
-    bool more = true;
-    while (more) {
-        more = false;
-        for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
-            if (str_starts(s, prefixes[i])) {
-                s = str_slice(s, strlen(prefixes[i]), s.n);
-                more = true;
-            }
-        }
-    }
-    return s;
-}
-
-struct names {
-    struct map *exact;
-    struct map *bare;
-
-    VEC_OF(struct place *) all;
-};
-
-static void list_names(struct checkpoint *c, struct names *ret_names)
-{
-    struct names n = {.exact = map_new(c->arena), .bare = map_new(c->arena)};
-    for (size_t i = 0; i < c->files.count; i++) {
-        const struct tensor_file *f = c->files.items[i].tensors;
-        for (size_t t = 0; f != NULL && t < f->count; t++) {
-            struct place *p = arena_alloc(c->arena, sizeof *p);
-            *p = (struct place){.file = f, .tensor = &f->tensors[t]};
-            *VEC_PUSH(c->arena, &n.all) = p;
-            map_put(n.exact, str_of(p->tensor->name), p);
-            map_put(n.bare, bare_name(p->tensor->name), p);
-        }
-    }
-    *ret_names = n;
-}
-
-static struct place *match(const struct names *n, const char *name)
-{
-    struct place *p = map_get(n->exact, str_of(name));
-    return p != NULL ? p : map_get(n->bare, bare_name(name));
-}
-
 static enum compare_state state_of(const struct tensor *a, const struct tensor *b)
 {
     if (a->rank != b->rank || memcmp(a->shape, b->shape, a->rank * sizeof *a->shape) != 0) {
@@ -99,8 +49,7 @@ static enum compare_state state_of(const struct tensor *a, const struct tensor *
     if (!a->present || !b->present) {
         return COMPARE_UNREAD;
     }
-    bool plain = a->type->values == VALUES_PLAIN && b->type->values == VALUES_PLAIN;
-    return plain ? COMPARE_EQUAL : COMPARE_OPAQUE;
+    return tensor_readable(a) && tensor_readable(b) ? COMPARE_EQUAL : COMPARE_OPAQUE;
 }
 
 /* ---- values ---- */
@@ -120,6 +69,11 @@ struct comparing {
     atomic_uint_fast64_t done;
     const struct compare_options *options;
 };
+
+static uint64_t bytes_of(const struct tensor *t, uint64_t elements)
+{
+    return elements / t->type->per_block * t->type->block_bytes;
+}
 
 static void add_values(struct compare_tensor *s, const double *a, const double *b, size_t n)
 {
@@ -156,7 +110,7 @@ static void compare_window(void *ctx, size_t index)
         }
         add_values(&w->sums, a, b, n);
     }
-    atomic_fetch_add(&c->done, w->count * p->a->type->block_bytes);
+    atomic_fetch_add(&c->done, bytes_of(p->a, w->count));
 }
 
 static void tick(void *ctx)
@@ -173,7 +127,7 @@ static void add_windows(struct arena *arena, struct comparing *c, struct compare
         uint64_t left = pair->elements - at;
         struct window w = {.pair = pair, .first = at};
         w.count = left < WINDOW_ELEMENTS ? left : WINDOW_ELEMENTS;
-        c->total += w.count * pair->a->type->block_bytes;
+        c->total += bytes_of(pair->a, w.count);
         *VEC_PUSH(arena, &c->windows) = w;
     }
 }
@@ -196,6 +150,16 @@ static void add_sums(struct compare_tensor *t, const struct window *w)
     }
 }
 
+/* A head that one of the two leaves out because it is tied: held against the embeddings there. */
+static struct tensor_place *tied_head(const struct tensor_names *n, struct arena *arena,
+                                      const char *name)
+{
+    if (!str_is(tensor_names_bare(arena, name), "lm_head.weight")) {
+        return NULL;
+    }
+    return tensor_names_find(n, "embed_tokens.weight");
+}
+
 static int by_name(const void *x, const void *y)
 {
     return strcmp(((const struct compare_tensor *)x)->name,
@@ -204,15 +168,16 @@ static int by_name(const void *x, const void *y)
 
 static void make_pairs(struct checkpoint *a, struct checkpoint *b, struct compare *d)
 {
-    struct names in_a;
-    struct names in_b;
-    list_names(a, &in_a);
-    list_names(b, &in_b);
+    struct tensor_names in_a;
+    struct tensor_names in_b;
+    tensor_names_list(a, &in_a);
+    tensor_names_list(b, &in_b);
     d->tensors = arena_array(a->arena, in_a.all.count + in_b.all.count, sizeof *d->tensors);
     d->count = 0;
     for (size_t i = 0; i < in_a.all.count; i++) {
-        const struct place *pa = in_a.all.items[i];
-        struct place *pb = match(&in_b, pa->tensor->name);
+        const struct tensor_place *pa = in_a.all.items[i];
+        struct tensor_place *pb = tensor_names_find(&in_b, pa->tensor->name);
+        pb = pb != NULL ? pb : tied_head(&in_b, a->arena, pa->tensor->name);
         struct compare_tensor *t = &d->tensors[d->count++];
         *t = (struct compare_tensor){.name = pa->tensor->name,
                                      .file_a = pa->file,
@@ -228,12 +193,19 @@ static void make_pairs(struct checkpoint *a, struct checkpoint *b, struct compar
     }
     size_t of_a = d->count;
     for (size_t i = 0; i < in_b.all.count; i++) {
-        const struct place *pb = in_b.all.items[i];
-        if (!pb->taken) {
-            d->tensors[d->count++] = (struct compare_tensor){.name = pb->tensor->name,
-                                                             .file_b = pb->file,
-                                                             .b = pb->tensor,
-                                                             .state = COMPARE_ONLY_B};
+        const struct tensor_place *pb = in_b.all.items[i];
+        if (pb->taken) {
+            continue;
+        }
+        const struct tensor_place *pa = tied_head(&in_a, a->arena, pb->tensor->name);
+        struct compare_tensor *t = &d->tensors[d->count++];
+        *t = (struct compare_tensor){
+            .name = pb->tensor->name, .file_b = pb->file, .b = pb->tensor, .state = COMPARE_ONLY_B};
+        if (pa != NULL) {
+            t->file_a = pa->file;
+            t->a = pa->tensor;
+            t->elements = pa->tensor->elements;
+            t->state = state_of(t->a, t->b);
         }
     }
     if (of_a > 1) {
@@ -362,10 +334,10 @@ static void judge_replicas(struct checkpoint *c, size_t count, const char *name,
 
 void compare_replicas(struct checkpoint *c, size_t count, const struct compare_options *options)
 {
-    struct names *names = arena_array(c->arena, count, sizeof *names);
+    struct tensor_names *names = arena_array(c->arena, count, sizeof *names);
     struct map *all = map_new(c->arena);
     for (size_t i = 0; i < count; i++) {
-        list_names(&c[i], &names[i]);
+        tensor_names_list(&c[i], &names[i]);
         for (size_t t = 0; t < names[i].all.count; t++) {
             map_put(all, str_of(names[i].all.items[t]->tensor->name), c);
         }
@@ -374,7 +346,7 @@ void compare_replicas(struct checkpoint *c, size_t count, const struct compare_o
     struct replica_item *items = arena_array(c->arena, rows * count, sizeof *items);
     for (size_t r = 0; r < rows; r++) {
         for (size_t i = 0; i < count; i++) {
-            const struct place *p = map_get(names[i].exact, str_of(map_key(all, r)));
+            const struct tensor_place *p = map_get(names[i].exact, str_of(map_key(all, r)));
             if (p != NULL) {
                 items[r * count + i].file = p->file;
                 items[r * count + i].tensor = p->tensor;

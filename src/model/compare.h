@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Two checkpoints tensor by tensor, and replicas that should be the same bit for bit. Names match
- * when they are equal, or equal without the prefixes that wrappers add (module., _orig_mod.,
- * base_model.model., model.).
+ * when they are equal, or equal without what wrappers add (tensor_names.h). A head that one of them leaves
+ * out because it is tied is compared with the embeddings there.
  */
 #ifndef ASSAY_MODEL_COMPARE_H
 #define ASSAY_MODEL_COMPARE_H

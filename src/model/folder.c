@@ -8,8 +8,8 @@
 #include "base/fs.h"
 
 static const struct folder_kind *const kinds[] = {
-    &folder_kind_trainer, &folder_kind_adapter,  &folder_kind_zero,
-    &folder_kind_dcp,     &folder_kind_megatron,
+    &folder_kind_model, &folder_kind_trainer, &folder_kind_adapter,
+    &folder_kind_zero,  &folder_kind_dcp,     &folder_kind_megatron,
 };
 
 static const struct fs live = {.prefix = ""};

@@ -34,6 +34,7 @@ struct folder_kind {
 enum status folder_check(struct arena *a, const char *path, struct issues *issues,
                          struct text_list *ret_kinds, struct err *err) MUST_USE;
 
+extern const struct folder_kind folder_kind_model;    /* config.json and weights */
 extern const struct folder_kind folder_kind_trainer;  /* Hugging Face Trainer */
 extern const struct folder_kind folder_kind_adapter;  /* PEFT */
 extern const struct folder_kind folder_kind_zero;     /* DeepSpeed */

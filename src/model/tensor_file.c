@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "model/dcp.h"
+#include "model/gguf.h"
 #include "model/safetensors.h"
+#include "model/tensor_block.h"
 #include "model/torch_file.h"
 
 static const struct tensor_format *const formats[] = {
-    &tensor_format_safetensors, &tensor_format_distcp, &tensor_format_foreign,
-    &tensor_format_torch, /* last: a bare pickle is told by reading it */
+    &tensor_format_gguf,    &tensor_format_safetensors, &tensor_format_distcp,
+    &tensor_format_foreign, &tensor_format_torch, /* last: a bare pickle is told by reading it */
 };
 
 const struct tensor_format *tensor_format_of(struct str bytes, const char *path)
@@ -168,10 +170,36 @@ static int64_t strided_place(const struct tensor *t, uint64_t index)
     return place;
 }
 
+bool tensor_readable(const struct tensor *t)
+{
+    return t->present && (t->type->values == VALUES_PLAIN || tensor_block_readable(t->type));
+}
+
+/* Whole blocks are decoded, and what was asked for is taken out of them. */
+static enum status block_values(const struct tensor_file *f, const struct tensor *t, uint64_t first,
+                                size_t count, double *ret_values, struct err *err)
+{
+    const struct tensor_type *type = t->type;
+    uint64_t block = first / type->per_block;
+    uint64_t last = (first + count - 1) / type->per_block;
+    uint64_t at = t->offset + block * type->block_bytes;
+    TRY(file_map_populate(&f->map, at, (last - block + 1) * type->block_bytes, err));
+    float values[TENSOR_BLOCK_MAX];
+    size_t done = 0;
+    for (size_t skip = (size_t)(first % type->per_block); done < count; skip = 0) {
+        tensor_block_values(type, f->map.p + at, values);
+        at += type->block_bytes;
+        for (size_t i = skip; i < type->per_block && done < count; i++) {
+            ret_values[done++] = (double)values[i];
+        }
+    }
+    return ST_OK;
+}
+
 enum status tensor_values(const struct tensor_file *f, const struct tensor *t, uint64_t first,
                           size_t count, double *ret_values, struct err *err)
 {
-    if (t->type->values != VALUES_PLAIN) {
+    if (t->type->values != VALUES_PLAIN && !tensor_block_readable(t->type)) {
         return err_set(err, ST_UNSUPPORTED, "values of type %s cannot be read", t->type->name);
     }
     if (!t->present || first > t->elements || count > t->elements - first) {
@@ -180,6 +208,9 @@ enum status tensor_values(const struct tensor_file *f, const struct tensor *t, u
     }
     if (count == 0) {
         return ST_OK;
+    }
+    if (t->type->values == VALUES_BLOCKS) {
+        return block_values(f, t, first, count, ret_values, err);
     }
     const unsigned char *base = f->map.p + t->offset;
     unsigned size = t->type->block_bytes;

@@ -65,7 +65,7 @@ struct tensor_file {
     struct tensor_meta *meta;
     size_t meta_count;
     uint64_t data_start; /* where tensor bytes may begin */
-    const void *own;     /* the format's own record: struct torch_file of torch */
+    const void *own;     /* the format's own record: struct torch_file, struct gguf */
 };
 
 struct tensor_format {
@@ -101,8 +101,12 @@ void tensor_file_close(struct tensor_file *f);
 /* By its exact name; NULL when there is none. */
 const struct tensor *tensor_find(const struct tensor_file *f, const char *name);
 
+/* True when the values can be read: the bytes are there, of a plain type or of blocks that
+ * tensor_block.h knows. */
+bool tensor_readable(const struct tensor *t);
+
 /* Elements [first, first + count) in row-major order of its shape, strides followed, as double. Only
- * for types with VALUES_PLAIN, and tensors that are present. */
+ * for tensors that tensor_readable() is true of. */
 enum status tensor_values(const struct tensor_file *f, const struct tensor *t, uint64_t first,
                           size_t count, double *ret_values, struct err *err) MUST_USE;
 

@@ -7,6 +7,11 @@
 #include <string.h>
 
 #include "model/scan_block.h"
+#include "model/tensor_block.h"
+
+enum {
+    BATCH = 4096 /* values of blocks looked at together */
+};
 
 struct tensor_stats tensor_stats_none(void)
 {
@@ -63,11 +68,12 @@ static bool all_zero(const unsigned char *p, size_t n)
     return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
 }
 
-static void scan_part(enum dtype t, const unsigned char *p, uint64_t count, uint64_t index,
-                      struct tensor_stats *stats)
+/* `vectors`: scan_block_supported(t), which asks the processor and is too slow for every page. */
+static void scan_part(enum dtype t, bool vectors, const unsigned char *p, uint64_t count,
+                      uint64_t index, struct tensor_stats *stats)
 {
     unsigned size = dtype_info(t)->size;
-    uint64_t even = scan_block_supported(t) ? count - count % SCAN_STEP : 0;
+    uint64_t even = vectors ? count - count % SCAN_STEP : 0;
     if (even != 0) {
         struct scan_block b;
         scan_block(t, p, (size_t)even, &b);
@@ -94,6 +100,7 @@ void tensor_scan(enum dtype t, const unsigned char *p, uint64_t count, uint64_t 
                  uint64_t index, struct tensor_stats *stats)
 {
     unsigned size = dtype_info(t)->size;
+    bool vectors = scan_block_supported(t);
     uint64_t done = 0;
     while (done < count) {
         /* Elements that begin before the next page boundary. */
@@ -102,8 +109,35 @@ void tensor_scan(enum dtype t, const unsigned char *p, uint64_t count, uint64_t 
         uint64_t n = (room + size - 1) / size;
         n = n < count - done ? n : count - done;
         uint64_t zeros = stats->zero;
-        scan_part(t, p + done * size, n, index + done, stats);
+        scan_part(t, vectors, p + done * size, n, index + done, stats);
         stats->zero_pages += stats->zero - zeros == n && n * size >= SCAN_PAGE;
         done += n;
     }
+}
+
+/* Whole pages of the file inside of [place, place + n) that hold only zeros. */
+static uint64_t zero_pages(const unsigned char *p, uint64_t n, uint64_t place)
+{
+    uint64_t pages = 0;
+    uint64_t at = (SCAN_PAGE - place % SCAN_PAGE) % SCAN_PAGE;
+    for (; at < n && n - at >= SCAN_PAGE; at += SCAN_PAGE) {
+        pages += all_zero(p + at, SCAN_PAGE);
+    }
+    return pages;
+}
+
+void tensor_scan_blocks(const struct tensor_type *t, const unsigned char *p, uint64_t blocks,
+                        uint64_t place, uint64_t block, struct tensor_stats *stats)
+{
+    float values[BATCH];
+    bool vectors = scan_block_supported(DTYPE_F32);
+    for (uint64_t i = 0; i < blocks;) {
+        uint64_t first = (block + i) * t->per_block;
+        size_t n = 0;
+        for (; n + t->per_block <= BATCH && i < blocks; i++, n += t->per_block) {
+            tensor_block_values(t, p + i * t->block_bytes, values + n);
+        }
+        scan_part(DTYPE_F32, vectors, (const unsigned char *)values, n, first, stats);
+    }
+    stats->zero_pages += zero_pages(p, blocks * t->block_bytes, place);
 }

@@ -11,6 +11,8 @@
 
 #include "base/dtype.h"
 
+#include "model/tensor_type.h"
+
 enum {
     SCAN_PAGE = 4096
 };
@@ -35,6 +37,11 @@ struct tensor_stats tensor_stats_none(void);
  * of the first element in its tensor (for first_bad). */
 void tensor_scan(enum dtype t, const unsigned char *p, uint64_t count, uint64_t place,
                  uint64_t index, struct tensor_stats *stats);
+
+/* The same for `blocks` blocks that tensor_block.h reads, from number `block` of the tensor on: their
+ * values are judged as float32, pages of zeros by their bytes. */
+void tensor_scan_blocks(const struct tensor_type *t, const unsigned char *p, uint64_t blocks,
+                        uint64_t place, uint64_t block, struct tensor_stats *stats);
 
 /* The plain loop, for tests. */
 void tensor_scan_plain(enum dtype t, const unsigned char *p, uint64_t count, uint64_t index,

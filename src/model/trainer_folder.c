@@ -12,6 +12,7 @@
 #include "base/json_scan.h"
 
 #include "model/folder.h"
+#include "model/optimizer_order.h"
 
 enum {
     MAX_PARAMETERS = 1000000
@@ -197,6 +198,7 @@ static void check_states(const struct state *s, const struct folder_torch *t,
     double most = -INFINITY;
     uint64_t expected = 0;
     uint64_t missing = 0;
+    uint64_t first_group = 0;
     for (size_t g = 0; pickle_arg(groups, g) != NULL; g++) {
         const struct pickle_value *params = pickle_get(pickle_arg(groups, g), "params");
         for (size_t i = 0; pickle_arg(params, i) != NULL; i++) {
@@ -225,6 +227,7 @@ static void check_states(const struct state *s, const struct folder_torch *t,
             }
             expected++;
         }
+        first_group = g == 0 ? expected : first_group;
     }
     if (moments.count == 0) {
         return; /* not an Adam */
@@ -236,6 +239,9 @@ static void check_states(const struct state *s, const struct folder_torch *t,
     }
     if (most >= 0) {
         check_steps(s, least, most);
+    }
+    if (missing == 0) {
+        optimizer_order_check(s->f, moments.items, moments.count, (size_t)first_group);
     }
     compare_shapes(s, &moments);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Small torch files, whole and with one fault each: cut, torn, flipped, grown, replaced.
+# Small torch and GGUF files, whole and with one fault each: cut, torn, flipped, grown, replaced.
 . "$(dirname "$0")/lib.sh"
 : "${READ_CHECKPOINT:?}"
 command -v python3 >/dev/null || { echo "python3 is missing"; exit 77; }
@@ -9,9 +9,10 @@ for name in archive views; do
     cp "$SOURCE/tests/fuzz/corpus/torch_file/$name" "$TMP/samples/$name.pt"
 done
 cp "$SOURCE/tests/fuzz/corpus/torch_file/legacy" "$TMP/samples/legacy.pt"
-expect "faults in torch files" 0 python3 "$SOURCE/tools/corrupt.py" --count 60 --work "$TMP" "$READ_CHECKPOINT" \
-    "$TMP"/samples/*.pt
-says "faults in torch files" out "180 faults in 3 samples, 0 not noticed"
+cp "$SOURCE/tests/fuzz/corpus/gguf/types" "$TMP/samples/types.gguf"
+expect "faults in model files" 0 python3 "$SOURCE/tools/corrupt.py" --count 60 --work "$TMP" "$READ_CHECKPOINT" \
+    "$TMP"/samples/*
+says "faults in model files" out "240 faults in 4 samples, 0 not noticed"
 # The campaign itself must be able to fail.
 expect "a checker that accepts all" 1 python3 "$SOURCE/tools/corrupt.py" --count 5 --work "$TMP" true \
     "$TMP/samples/legacy.pt"

@@ -59,6 +59,41 @@ def make_torch(folder):
     torch.save(model.state_dict(), folder / "legacy.pt", _use_new_zipfile_serialization=False)
 
 
+def make_families(folder):
+    """One model of each family whose config.json is understood, with every switch of its parts."""
+    import transformers as t
+    common = dict(vocab_size=128, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+                  num_key_value_heads=2, max_position_embeddings=64)
+    wide = dict(common, head_dim=16)
+    delta = dict(wide, num_hidden_layers=4, linear_key_head_dim=8, linear_value_head_dim=8, linear_num_key_heads=2,
+                 linear_num_value_heads=4)
+    vision = dict(depth=2, hidden_size=16, num_heads=2, intermediate_size=24, patch_size=4, out_hidden_size=32,
+                  num_position_embeddings=16)
+    deep = dict(vision, deepstack_visual_indexes=[0, 1])
+    for tied in (False, True):
+        tie = dict(tie_word_embeddings=tied)
+        models = {
+            "llama": t.LlamaForCausalLM(t.LlamaConfig(**common, **tie)),
+            "llama_bias": t.LlamaForCausalLM(t.LlamaConfig(**wide, attention_bias=True, mlp_bias=True, **tie)),
+            "llama_base": t.LlamaModel(t.LlamaConfig(**common, **tie)),
+            "llama_classes": t.LlamaForSequenceClassification(t.LlamaConfig(**common, **tie)),
+            "mistral": t.MistralForCausalLM(t.MistralConfig(**common, **tie)),
+            "mixtral": t.MixtralForCausalLM(t.MixtralConfig(**common, num_local_experts=2, **tie)),
+            "qwen2": t.Qwen2ForCausalLM(t.Qwen2Config(**common, **tie)),
+            "qwen3": t.Qwen3ForCausalLM(t.Qwen3Config(**wide, **tie)),
+            "qwen3_5_text": t.Qwen3_5ForCausalLM(t.Qwen3_5TextConfig(**delta, **tie)),
+            "qwen3_5": t.Qwen3_5ForConditionalGeneration(
+                t.Qwen3_5Config(text_config=dict(delta, **tie), vision_config=vision, **tie)),
+            "qwen3_vl": t.Qwen3VLForConditionalGeneration(
+                t.Qwen3VLConfig(text_config=wide, vision_config=deep, **tie)),
+        }
+        for name, model in models.items():
+            model.save_pretrained(folder / (name + ("_tied" if tied else "")))
+            # In two groups of its optimizer, in the order of its modules.
+            if name in ("llama_bias", "qwen2", "qwen3_5_text"):
+                train(model, folder / f"{name}_trained{tied}", weight_decay=0.1)
+
+
 def make_trainer(folder):
     train(small_model(), folder)
 
@@ -72,6 +107,26 @@ def make_peft(folder):
     base.name_or_path = "../../base"
     base.config._name_or_path = "../../base"
     train(get_peft_model(base, config), folder / "run")
+
+
+def make_merge(folder):
+    """Base, adapter and what peft merges of them, in three types and with the options that matter."""
+    from peft import LoraConfig, get_peft_model
+    options = {"plain": {}, "rslora": dict(use_rslora=True), "kept": dict(modules_to_save=["lm_head"]),
+               "patterns": dict(alpha_pattern={"q_proj": 3}, rank_pattern={"v_proj": 2})}
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        for name, more in options.items():
+            top = folder / f"{name}_{str(dtype)[6:]}"
+            base = small_model().to(dtype)
+            base.save_pretrained(top / "base")
+            model = get_peft_model(base, LoraConfig(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+                                                    **more))
+            g = torch.Generator().manual_seed(3)
+            for key, x in model.named_parameters():
+                if "lora_B" in key:
+                    x.data = (torch.randn(x.shape, generator=g) * .02).to(x.dtype)
+            model.save_pretrained(top / "adapter")
+            model.merge_and_unload().save_pretrained(top / "merged")
 
 
 def make_dcp(folder):
@@ -150,6 +205,7 @@ def main():
     top = pathlib.Path(sys.argv[1])
     top.mkdir(parents=True, exist_ok=True)
     kinds = {"torch": make_torch, "trainer": make_trainer, "peft": make_peft, "dcp": make_dcp,
+             "families": make_families, "merge": make_merge,
              "fsdp": make_fsdp, "zero1": make_zero1, "zero2": make_zero2, "zero3": make_zero3}
     made = []
     for name in sys.argv[2:] or kinds:

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sizes are read from config.json into a table; the tensors are rows whose dimensions name sizes. */
+#include "model/architecture.h"
+
+#include <string.h>
+
+#include "base/attr.h"
+#include "base/str.h"
+
+/* Sizes that shapes are made of. */
+enum size {
+    NO_SIZE = 0,
+    ONE,
+    VOCAB,
+    HIDDEN,
+    INNER,    /* intermediate_size */
+    QUERY,    /* heads * head_dim */
+    QUERY_2,  /* twice that: query and gate */
+    KV,       /* key-value heads * head_dim */
+    HEAD_DIM, /* of one head */
+    DELTA_QKV,
+    DELTA_V,
+    DELTA_HEADS, /* value heads */
+    DELTA_HEAD_DIM,
+    KERNEL,
+    V_HIDDEN,
+    V_HIDDEN_3,
+    V_INNER,
+    V_MERGED, /* hidden * merge size squared */
+    V_OUT,
+    V_PLACES,
+    V_CHANNELS,
+    V_TIME,
+    V_PATCH,
+    SIZE_COUNT
+};
+
+/* When a row is there; a bit set of facts about the family, the config and the layer. */
+enum {
+    ALWAYS = 0,
+    QKV_BIAS = 1 << 0,
+    O_BIAS = 1 << 1,
+    MLP_BIAS = 1 << 2,
+    QK_NORM = 1 << 3,
+    FULL = 1 << 4,    /* a layer of softmax attention without a gate */
+    GATED = 1 << 5,   /* ... with an output gate in q_proj */
+    DELTA = 1 << 6,   /* a layer of gated delta rule */
+    ATTENDS = 1 << 7, /* FULL or GATED */
+    HEAD = 1 << 8
+};
+
+struct row {
+    const char *name;
+    unsigned when; /* all of these bits */
+    enum size dims[ARCHITECTURE_RANK];
+};
+
+static const struct row text_head[] = {
+    {"embed_tokens.weight", ALWAYS, {VOCAB, HIDDEN}},
+};
+
+/* In the order of the modules; of a linear layer weight comes before bias. */
+static const struct row text_layer[] = {
+    {"linear_attn.dt_bias", DELTA, {DELTA_HEADS}},
+    {"linear_attn.A_log", DELTA, {DELTA_HEADS}},
+    {"linear_attn.conv1d.weight", DELTA, {DELTA_QKV, ONE, KERNEL}},
+    {"linear_attn.norm.weight", DELTA, {DELTA_HEAD_DIM}},
+    {"linear_attn.out_proj.weight", DELTA, {HIDDEN, DELTA_V}},
+    {"linear_attn.in_proj_qkv.weight", DELTA, {DELTA_QKV, HIDDEN}},
+    {"linear_attn.in_proj_z.weight", DELTA, {DELTA_V, HIDDEN}},
+    {"linear_attn.in_proj_b.weight", DELTA, {DELTA_HEADS, HIDDEN}},
+    {"linear_attn.in_proj_a.weight", DELTA, {DELTA_HEADS, HIDDEN}},
+    {"self_attn.q_proj.weight", FULL, {QUERY, HIDDEN}},
+    {"self_attn.q_proj.bias", FULL | QKV_BIAS, {QUERY}},
+    {"self_attn.q_proj.weight", GATED, {QUERY_2, HIDDEN}},
+    {"self_attn.q_proj.bias", GATED | QKV_BIAS, {QUERY_2}},
+    {"self_attn.k_proj.weight", ATTENDS, {KV, HIDDEN}},
+    {"self_attn.k_proj.bias", ATTENDS | QKV_BIAS, {KV}},
+    {"self_attn.v_proj.weight", ATTENDS, {KV, HIDDEN}},
+    {"self_attn.v_proj.bias", ATTENDS | QKV_BIAS, {KV}},
+    {"self_attn.o_proj.weight", ATTENDS, {HIDDEN, QUERY}},
+    {"self_attn.o_proj.bias", ATTENDS | O_BIAS, {HIDDEN}},
+    {"self_attn.q_norm.weight", ATTENDS | QK_NORM, {HEAD_DIM}},
+    {"self_attn.k_norm.weight", ATTENDS | QK_NORM, {HEAD_DIM}},
+    {"mlp.gate_proj.weight", ALWAYS, {INNER, HIDDEN}},
+    {"mlp.gate_proj.bias", MLP_BIAS, {INNER}},
+    {"mlp.up_proj.weight", ALWAYS, {INNER, HIDDEN}},
+    {"mlp.up_proj.bias", MLP_BIAS, {INNER}},
+    {"mlp.down_proj.weight", ALWAYS, {HIDDEN, INNER}},
+    {"mlp.down_proj.bias", MLP_BIAS, {HIDDEN}},
+    {"input_layernorm.weight", ALWAYS, {HIDDEN}},
+    {"post_attention_layernorm.weight", ALWAYS, {HIDDEN}},
+};
+
+static const struct row text_tail[] = {
+    {"norm.weight", ALWAYS, {HIDDEN}},
+};
+
+static const struct row lm_head[] = {
+    {"lm_head.weight", HEAD, {VOCAB, HIDDEN}},
+};
+
+static const struct row vision_head[] = {
+    {"patch_embed.proj.weight", ALWAYS, {V_HIDDEN, V_CHANNELS, V_TIME, V_PATCH, V_PATCH}},
+    {"patch_embed.proj.bias", ALWAYS, {V_HIDDEN}},
+    {"pos_embed.weight", ALWAYS, {V_PLACES, V_HIDDEN}},
+};
+
+static const struct row vision_layer[] = {
+    {"norm1.weight", ALWAYS, {V_HIDDEN}},
+    {"norm1.bias", ALWAYS, {V_HIDDEN}},
+    {"norm2.weight", ALWAYS, {V_HIDDEN}},
+    {"norm2.bias", ALWAYS, {V_HIDDEN}},
+    {"attn.qkv.weight", ALWAYS, {V_HIDDEN_3, V_HIDDEN}},
+    {"attn.qkv.bias", ALWAYS, {V_HIDDEN_3}},
+    {"attn.proj.weight", ALWAYS, {V_HIDDEN, V_HIDDEN}},
+    {"attn.proj.bias", ALWAYS, {V_HIDDEN}},
+    {"mlp.linear_fc1.weight", ALWAYS, {V_INNER, V_HIDDEN}},
+    {"mlp.linear_fc1.bias", ALWAYS, {V_INNER}},
+    {"mlp.linear_fc2.weight", ALWAYS, {V_HIDDEN, V_INNER}},
+    {"mlp.linear_fc2.bias", ALWAYS, {V_HIDDEN}},
+};
+
+/* The merger normalises before it concatenates patches, the mergers of deepstack after. */
+static const struct row merger_norm[] = {
+    {"norm.weight", ALWAYS, {V_HIDDEN}},
+    {"norm.bias", ALWAYS, {V_HIDDEN}},
+};
+
+static const struct row deepstack_norm[] = {
+    {"norm.weight", ALWAYS, {V_MERGED}},
+    {"norm.bias", ALWAYS, {V_MERGED}},
+};
+
+static const struct row merger[] = {
+    {"linear_fc1.weight", ALWAYS, {V_MERGED, V_MERGED}},
+    {"linear_fc1.bias", ALWAYS, {V_MERGED}},
+    {"linear_fc2.weight", ALWAYS, {V_OUT, V_MERGED}},
+    {"linear_fc2.bias", ALWAYS, {V_OUT}},
+};
+
+/* Where a bias comes from. */
+enum bias {
+    BIAS_NEVER = 0,
+    BIAS_ALWAYS,
+    BIAS_BY_KEY /* attention_bias, mlp_bias */
+};
+
+struct family {
+    const char *model_type;
+    bool wrapper; /* text_config and vision_config inside */
+    enum bias qkv;
+    enum bias o;
+    enum bias mlp;
+    bool qk_norm;
+    bool gated;        /* gated attention among layers of the delta rule */
+    bool deepstack;    /* more mergers, deepstack_visual_indexes */
+    uint64_t kv_heads; /* of a config without the key; 0: as many as heads */
+};
+
+static const struct family families[] = {
+    {.model_type = "llama", .qkv = BIAS_BY_KEY, .o = BIAS_BY_KEY, .mlp = BIAS_BY_KEY},
+    {.model_type = "mistral", .kv_heads = 8},
+    {.model_type = "qwen2", .qkv = BIAS_ALWAYS, .kv_heads = 32},
+    {.model_type = "qwen3", .qkv = BIAS_BY_KEY, .o = BIAS_BY_KEY, .qk_norm = true, .kv_heads = 32},
+    {.model_type = "qwen3_5_text",
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .qk_norm = true,
+     .gated = true,
+     .kv_heads = 4},
+    {.model_type = "qwen3_5",
+     .wrapper = true,
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .qk_norm = true,
+     .gated = true,
+     .kv_heads = 4},
+    {.model_type = "qwen3_vl",
+     .wrapper = true,
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .qk_norm = true,
+     .deepstack = true,
+     .kv_heads = 32},
+};
+
+struct builder {
+    struct arena *arena;
+    const struct family *family;
+    struct architecture *model;
+    uint64_t sizes[SIZE_COUNT];
+    unsigned facts;
+    struct err *err;
+};
+
+/* ---- numbers of the config ---- */
+
+/* A key that is missing or null gives `fallback`; 0 as fallback means that it must be there. */
+static enum status number(struct builder *b, const struct tree *t, const char *key,
+                          uint64_t fallback, uint64_t *ret)
+{
+    const struct tree *v = tree_get(t, key);
+    if (v == NULL || (v->kind == TREE_SCALAR && v->value.kind == VALUE_NULL)) {
+        if (fallback == 0) {
+            return err_set(b->err, ST_FORMAT, "config.json has no %s", key);
+        }
+        *ret = fallback;
+        return ST_OK;
+    }
+    if (v->kind != TREE_SCALAR || v->value.kind != VALUE_INT || v->value.integer <= 0 ||
+        v->value.integer > INT32_MAX) {
+        return err_set(b->err, ST_FORMAT, "%s of config.json is no positive number", key);
+    }
+    *ret = (uint64_t)v->value.integer;
+    return ST_OK;
+}
+
+static bool flag(const struct tree *t, const char *key, bool fallback)
+{
+    const struct tree *v = tree_get(t, key);
+    return v != NULL && v->value.kind == VALUE_BOOL ? v->value.boolean : fallback;
+}
+
+static bool has_bias(enum bias bias, const struct tree *t, const char *key)
+{
+    return bias == BIAS_ALWAYS || (bias == BIAS_BY_KEY && flag(t, key, false));
+}
+
+static enum status text_sizes(struct builder *b, const struct tree *t)
+{
+    uint64_t *s = b->sizes;
+    uint64_t heads;
+    uint64_t kv;
+    uint64_t head_dim;
+    const struct family *f = b->family;
+    TRY(number(b, t, "vocab_size", 0, &s[VOCAB]));
+    TRY(number(b, t, "hidden_size", 0, &s[HIDDEN]));
+    TRY(number(b, t, "intermediate_size", 0, &s[INNER]));
+    TRY(number(b, t, "num_attention_heads", 0, &heads));
+    TRY(number(b, t, "num_key_value_heads", f->kv_heads != 0 ? f->kv_heads : heads, &kv));
+    TRY(number(b, t, "head_dim",
+               f->gated     ? 256
+               : f->qk_norm ? 128
+                            : s[HIDDEN] / heads + (s[HIDDEN] < heads),
+               &head_dim));
+    s[ONE] = 1;
+    s[HEAD_DIM] = head_dim;
+    s[QUERY] = heads * head_dim;
+    s[QUERY_2] = 2 * s[QUERY];
+    s[KV] = kv * head_dim;
+    b->facts |= has_bias(f->qkv, t, "attention_bias") ? QKV_BIAS : 0U;
+    b->facts |= has_bias(f->o, t, "attention_bias") ? O_BIAS : 0U;
+    b->facts |= has_bias(f->mlp, t, "mlp_bias") ? MLP_BIAS : 0U;
+    b->facts |= f->qk_norm ? QK_NORM : 0U;
+    if (f->gated) {
+        uint64_t k_heads;
+        uint64_t k_dim;
+        TRY(number(b, t, "linear_num_key_heads", 16, &k_heads));
+        TRY(number(b, t, "linear_key_head_dim", 128, &k_dim));
+        TRY(number(b, t, "linear_num_value_heads", 32, &s[DELTA_HEADS]));
+        TRY(number(b, t, "linear_value_head_dim", 128, &s[DELTA_HEAD_DIM]));
+        TRY(number(b, t, "linear_conv_kernel_dim", 4, &s[KERNEL]));
+        s[DELTA_V] = s[DELTA_HEADS] * s[DELTA_HEAD_DIM];
+        s[DELTA_QKV] = 2 * k_heads * k_dim + s[DELTA_V];
+    }
+    return ST_OK;
+}
+
+static enum status vision_sizes(struct builder *b, const struct tree *t)
+{
+    uint64_t *s = b->sizes;
+    uint64_t merge;
+    TRY(number(b, t, "hidden_size", 1152, &s[V_HIDDEN]));
+    TRY(number(b, t, "intermediate_size", 4304, &s[V_INNER]));
+    TRY(number(b, t, "in_channels", 3, &s[V_CHANNELS]));
+    TRY(number(b, t, "patch_size", 16, &s[V_PATCH]));
+    TRY(number(b, t, "temporal_patch_size", 2, &s[V_TIME]));
+    TRY(number(b, t, "spatial_merge_size", 2, &merge));
+    TRY(number(b, t, "out_hidden_size", 3584, &s[V_OUT]));
+    TRY(number(b, t, "num_position_embeddings", 2304, &s[V_PLACES]));
+    s[V_HIDDEN_3] = 3 * s[V_HIDDEN];
+    s[V_MERGED] = s[V_HIDDEN] * merge * merge;
+    return ST_OK;
+}
+
+/* ---- tensors ---- */
+
+static void add_rows(struct builder *b, const char *prefix, const struct row *rows, size_t count,
+                     unsigned facts)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct row *r = &rows[i];
+        if ((r->when & ~facts) != 0) {
+            continue;
+        }
+        struct architecture_tensor t = {.name = arena_fmt(b->arena, "%s%s", prefix, r->name),
+                                        .optional = (r->when & HEAD) != 0 && b->model->tied};
+        while (t.rank < ARCHITECTURE_RANK && r->dims[t.rank] != NO_SIZE) {
+            t.shape[t.rank] = b->sizes[r->dims[t.rank]];
+            t.rank++;
+        }
+        *VEC_PUSH(b->arena, &b->model->tensors) = t;
+    }
+}
+
+/* layer_types says it; without it every full_attention_interval-th layer attends. */
+static enum status layer_facts(struct builder *b, const struct tree *t, const struct tree **type,
+                               uint64_t layer, unsigned *ret)
+{
+    uint64_t interval;
+    if (!b->family->gated) {
+        *ret = FULL | ATTENDS;
+        return ST_OK;
+    }
+    TRY(number(b, t, "full_attention_interval", 4, &interval));
+    bool full = (layer + 1) % interval == 0;
+    if (tree_get(t, "layer_types") != NULL) {
+        if (*type == NULL || (*type)->text == NULL) {
+            return err_set(b->err, ST_FORMAT,
+                           "layer_types of config.json has fewer entries than layers");
+        }
+        full = strcmp((*type)->text, "full_attention") == 0;
+        if (!full && strcmp((*type)->text, "linear_attention") != 0) {
+            return err_set(b->err, ST_FORMAT, "layer_types of config.json names an unknown type");
+        }
+        *type = (*type)->next;
+    }
+    *ret = full ? GATED | ATTENDS : DELTA;
+    return ST_OK;
+}
+
+static enum status add_text(struct builder *b, const struct tree *t, const char *prefix)
+{
+    uint64_t layers;
+    const struct tree *types = tree_get(t, "layer_types");
+    const struct tree *type = types != NULL ? types->child : NULL;
+    TRY(number(b, t, "num_hidden_layers", 0, &layers));
+    if (layers > ARCHITECTURE_LAYERS_MAX) {
+        return err_set(b->err, ST_FORMAT, "num_hidden_layers of config.json is absurd");
+    }
+    add_rows(b, prefix, text_head, ARRAY_LEN(text_head), b->facts);
+    b->model->embedding = b->model->tensors.items[b->model->tensors.count - 1].name;
+    for (uint64_t i = 0; i < layers; i++) {
+        unsigned facts = 0;
+        TRY(layer_facts(b, t, &type, i, &facts));
+        const char *in = arena_fmt(b->arena, "%slayers.%d.", prefix, (int)i);
+        add_rows(b, in, text_layer, ARRAY_LEN(text_layer), b->facts | facts);
+    }
+    add_rows(b, prefix, text_tail, ARRAY_LEN(text_tail), b->facts);
+    return ST_OK;
+}
+
+static enum status add_vision(struct builder *b, const struct tree *t)
+{
+    uint64_t depth;
+    const struct tree *deep = tree_get(t, "deepstack_visual_indexes");
+    TRY(vision_sizes(b, t));
+    TRY(number(b, t, "depth", 27, &depth));
+    size_t mergers = !b->family->deepstack ? 0 : deep != NULL ? deep->count : 3;
+    if (depth > ARCHITECTURE_LAYERS_MAX || mergers > ARCHITECTURE_LAYERS_MAX) {
+        return err_set(b->err, ST_FORMAT, "depth of config.json is absurd");
+    }
+    add_rows(b, "model.visual.", vision_head, ARRAY_LEN(vision_head), 0);
+    for (uint64_t i = 0; i < depth; i++) {
+        const char *in = arena_fmt(b->arena, "model.visual.blocks.%d.", (int)i);
+        add_rows(b, in, vision_layer, ARRAY_LEN(vision_layer), 0);
+    }
+    add_rows(b, "model.visual.merger.", merger_norm, ARRAY_LEN(merger_norm), 0);
+    add_rows(b, "model.visual.merger.", merger, ARRAY_LEN(merger), 0);
+    for (size_t i = 0; i < mergers; i++) {
+        const char *in = arena_fmt(b->arena, "model.visual.deepstack_merger_list.%d.", (int)i);
+        add_rows(b, in, deepstack_norm, ARRAY_LEN(deepstack_norm), 0);
+        add_rows(b, in, merger, ARRAY_LEN(merger), 0);
+    }
+    return ST_OK;
+}
+
+/* ---- the model ---- */
+
+static const struct family *family_of(const char *model_type)
+{
+    for (size_t i = 0; i < ARRAY_LEN(families); i++) {
+        if (strcmp(families[i].model_type, model_type) == 0) {
+            return &families[i];
+        }
+    }
+    return NULL;
+}
+
+/* The first class that the config names; "" when it names none. */
+static struct str class_of(const struct tree *config)
+{
+    const struct tree *list = tree_get(config, "architectures");
+    bool has = list != NULL && list->kind == TREE_LIST && list->child != NULL &&
+               list->child->text != NULL;
+    return str_of(has ? list->child->text : "");
+}
+
+static enum status build(struct builder *b, const struct tree *config)
+{
+    struct str class = class_of(config);
+    bool generates = class.n == 0 || str_ends(class, "ForCausalLM") ||
+                     str_ends(class, "ForConditionalGeneration");
+    bool bare = str_ends(class, "Model"); /* saved without the prefix of a head's module */
+    const struct tree *text = b->family->wrapper ? tree_get(config, "text_config") : config;
+    const struct tree *vision = tree_get(config, "vision_config");
+    if (text == NULL || (b->family->wrapper && vision == NULL)) {
+        return err_set(b->err, ST_FORMAT, "config.json has no text_config or no vision_config");
+    }
+    b->model->tied = flag(config, "tie_word_embeddings", flag(text, "tie_word_embeddings", false));
+    b->model->whole = generates || bare;
+    if (bare && b->family->wrapper) {
+        return err_set(b->err, ST_UNSUPPORTED, "the class %.*s is not known here", STR_ARG(class));
+    }
+    TRY(text_sizes(b, text));
+    if (b->family->wrapper) {
+        TRY(add_vision(b, vision));
+        TRY(add_text(b, text, "model.language_model."));
+    } else {
+        TRY(add_text(b, text, bare ? "" : "model."));
+    }
+    add_rows(b, "", lm_head, ARRAY_LEN(lm_head), generates ? HEAD : 0U);
+    b->model->vocab_size = b->sizes[VOCAB];
+    b->model->hidden_size = b->sizes[HIDDEN];
+    return ST_OK;
+}
+
+enum status architecture_read(struct arena *a, const struct tree *config,
+                              struct architecture *ret_architecture, struct err *err)
+{
+    const char *type = tree_text(config, "model_type", "");
+    struct architecture m = {.by_name = map_new(a)};
+    struct builder b = {.arena = a, .family = family_of(type), .model = &m, .err = err};
+    if (b.family == NULL) {
+        return err_set(err, ST_UNSUPPORTED, "the family \"%.80s\" is not known here", type);
+    }
+    const struct tree *quantised = tree_get(config, "quantization_config");
+    if (quantised != NULL && quantised->kind == TREE_MAP) {
+        return err_set(err, ST_UNSUPPORTED, "the weights are quantised");
+    }
+    m.family = b.family->model_type;
+    TRY(build(&b, config));
+    for (size_t i = 0; i < m.tensors.count; i++) {
+        map_put(m.by_name, str_of(m.tensors.items[i].name), &m.tensors.items[i]);
+    }
+    *ret_architecture = m;
+    return ST_OK;
+}
+
+bool architecture_ignores(const struct architecture *m, const char *name)
+{
+    struct str s = str_of(name);
+    if (str_ends(s, "rotary_emb.inv_freq")) {
+        return true;
+    }
+    bool qwen35 = str_starts(str_of(m->family), "qwen3_5");
+    return qwen35 && (str_starts(s, "mtp.") ||
+                      (strcmp(m->family, "qwen3_5_text") == 0 && str_starts(s, "model.visual.")));
+}

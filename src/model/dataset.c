@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lines are cut at newlines, arrays at their elements; pages that were read are given back. */
+#include "model/dataset.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "model/checkpoint.h"
+
+enum {
+    WINDOW = 4 << 20 /* bytes brought into memory and given back at once */
+};
+
+const char *dataset_form_name(enum dataset_form form)
+{
+    static const char *const names[DATASET_FORM_COUNT] = {"JSON Lines", "JSON array", "text"};
+    return form < DATASET_FORM_COUNT ? names[form] : "?";
+}
+
+/* What no reader here takes, by its first bytes. */
+static const char *foreign(struct str head)
+{
+    if (str_starts(head, "PAR1")) {
+        return "a Parquet file";
+    }
+    if (str_starts(head, "ARROW1") || str_starts(head, "\xff\xff\xff\xff")) {
+        return "an Arrow file";
+    }
+    if (str_starts(head, "PK\3\4")) {
+        return "a ZIP archive";
+    }
+    return NULL;
+}
+
+static enum status choose_form(struct dataset *d, struct err *err)
+{
+    struct str all = file_map_str(&d->map);
+    struct str head = str_slice(all, 0, all.n < 4096 ? all.n : 4096);
+    const char *what = foreign(head);
+    const char *wrong = checkpoint_foreign(head);
+    if (what != NULL) {
+        return err_set(err, ST_UNSUPPORTED,
+                       "'%s' is %s, which is not read here; convert it to JSON Lines", d->map.path,
+                       what);
+    }
+    if (wrong != NULL) {
+        bool packed = str_starts(head, "\x1f\x8b") || str_starts(head, "(\xb5/\xfd");
+        return err_set(err, packed ? ST_UNSUPPORTED : ST_FORMAT, "'%s' is %s, not training data%s",
+                       d->map.path, wrong, packed ? " that can be read here; unpack it" : "");
+    }
+    d->has_mark = str_starts(head, "\xef\xbb\xbf");
+    d->at = d->has_mark ? 3 : 0;
+    size_t first = (size_t)d->at;
+    while (first < head.n && strchr(" \t\r\n", head.p[first]) != NULL) {
+        first++;
+    }
+    struct str path = str_of(d->map.path);
+    d->form = str_ends(path, ".txt")                                                ? DATASET_TEXT
+              : first < head.n && head.p[first] == '[' && !str_ends(path, ".jsonl") ? DATASET_ARRAY
+                                                                                    : DATASET_LINES;
+    return ST_OK;
+}
+
+enum status dataset_open(const char *path, struct dataset *ret_dataset, struct err *err)
+{
+    struct dataset d = {.line = 1};
+    TRY(file_map_open(path, &d.map, err));
+    uint64_t first = d.map.n < WINDOW ? d.map.n : WINDOW;
+    enum status status = file_map_populate(&d.map, 0, first, err);
+    if (status == ST_OK) {
+        status = choose_form(&d, err);
+    }
+    if (status != ST_OK) {
+        file_map_close(&d.map);
+        return status;
+    }
+    *ret_dataset = d;
+    return ST_OK;
+}
+
+void dataset_close(struct dataset *d)
+{
+    file_map_close(&d->map);
+}
+
+/* Gives back whole windows that lie behind what is being read. */
+static void release(struct dataset *d)
+{
+    while (d->at - d->released >= 2 * (uint64_t)WINDOW) {
+        file_map_release(&d->map, d->released, WINDOW);
+        d->released += WINDOW;
+    }
+}
+
+static uint64_t lines_in(struct str s)
+{
+    uint64_t n = 0;
+    for (const char *p = memchr(s.p, '\n', s.n); p != NULL;
+         p = memchr(p + 1, '\n', s.n - (size_t)(p + 1 - s.p))) {
+        n++;
+    }
+    return n;
+}
+
+/* ---- lines ---- */
+
+/* The end of the line that begins at d->at, window by window. */
+static enum status line_end(struct dataset *d, uint64_t *ret_end, struct err *err)
+{
+    uint64_t at = d->at;
+    while (at < d->map.n) {
+        if (at >= d->populated) {
+            uint64_t ahead = d->map.n - at < WINDOW ? d->map.n - at : WINDOW;
+            TRY(file_map_populate(&d->map, at, ahead, err));
+            d->populated = at + ahead;
+        }
+        uint64_t n = d->populated - at;
+        const unsigned char *p = memchr(d->map.p + at, '\n', (size_t)n);
+        if (p != NULL) {
+            *ret_end = (uint64_t)(p - d->map.p);
+            return ST_OK;
+        }
+        at += n;
+        if (at - d->at > DATASET_RECORD_MAX) { /* it will not be kept */
+            file_map_release(&d->map, at - n, n);
+        }
+    }
+    *ret_end = d->map.n;
+    return ST_OK;
+}
+
+static enum status next_line(struct dataset *d, struct dataset_record *ret, bool *ret_any,
+                             struct err *err)
+{
+    while (d->at < d->map.n) {
+        uint64_t end = 0;
+        uint64_t line = d->line;
+        release(d);
+        TRY(line_end(d, &end, err));
+        struct str text = {.p = (const char *)d->map.p + d->at, .n = (size_t)(end - d->at)};
+        bool oversized = text.n > DATASET_RECORD_MAX;
+        text.n = oversized ? 4096 : text.n;
+        d->at = end < d->map.n ? end + 1 : end;
+        d->line++;
+        if (!oversized && str_trim(text).n == 0) {
+            continue;
+        }
+        *ret = (struct dataset_record){.line = line,
+                                       .number = ++d->number,
+                                       .text = str_trim(text),
+                                       .is_text = d->form == DATASET_TEXT,
+                                       .oversized = oversized};
+        *ret_any = true;
+        return ST_OK;
+    }
+    *ret_any = false;
+    return ST_OK;
+}
+
+/* ---- an array ---- */
+
+static enum status broken(struct dataset *d, struct err *err)
+{
+    uint64_t line = d->line + lines_in((struct str){.p = (const char *)d->map.p + d->at,
+                                                    .n = (size_t)(d->json.at - d->at)});
+    d->ended = true;
+    d->line = line;
+    return err_set(err, ST_FORMAT, "Line %" PRIu64 ": %s", line,
+                   d->json.problem != NULL ? d->json.problem : "the array is not whole");
+}
+
+static enum status next_element(struct dataset *d, struct dataset_record *ret, bool *ret_any,
+                                struct err *err)
+{
+    enum json_event e = json_pull_next(&d->json);
+    if (e == JSON_PULL_LIST_END) {
+        d->ended = true;
+        *ret_any = false;
+        return json_pull_next(&d->json) == JSON_PULL_END ? ST_OK : broken(d, err);
+    }
+    if (e == JSON_PULL_ERROR) {
+        return broken(d, err);
+    }
+    /* An opening bracket has just been read; other values are looked for behind commas and spaces. */
+    size_t from = d->json.at - 1;
+    if (e != JSON_PULL_OBJECT && e != JSON_PULL_LIST) {
+        from = (size_t)d->at;
+        while (from < d->json.at && strchr(" \t\r\n,[", (char)d->map.p[from]) != NULL) {
+            from++;
+        }
+    }
+    if (!json_pull_skip(&d->json, e)) {
+        return broken(d, err);
+    }
+    struct str before = {.p = (const char *)d->map.p + d->at, .n = from - (size_t)d->at};
+    struct str text = {.p = (const char *)d->map.p + from, .n = d->json.at - from};
+    uint64_t line = d->line + lines_in(before);
+    d->line = line + lines_in(text);
+    d->at = d->json.at;
+    bool oversized = text.n > DATASET_RECORD_MAX;
+    text.n = oversized ? 4096 : text.n;
+    *ret = (struct dataset_record){
+        .line = line, .number = ++d->number, .text = text, .oversized = oversized};
+    *ret_any = true;
+    release(d);
+    return ST_OK;
+}
+
+static enum status next_of_array(struct dataset *d, struct arena *scratch,
+                                 struct dataset_record *ret, bool *ret_any, struct err *err)
+{
+    if (d->ended) {
+        *ret_any = false;
+        return ST_OK;
+    }
+    if (d->json.source.p == NULL) {
+        json_pull_init(&d->json, file_map_str(&d->map), scratch);
+        d->json.at = (size_t)d->at;
+        if (json_pull_next(&d->json) != JSON_PULL_LIST) {
+            return broken(d, err);
+        }
+    }
+    d->json.arena = scratch;
+    return next_element(d, ret, ret_any, err);
+}
+
+enum status dataset_next(struct dataset *d, struct arena *scratch,
+                         struct dataset_record *ret_record, bool *ret_any, struct err *err)
+{
+    return d->form == DATASET_ARRAY ? next_of_array(d, scratch, ret_record, ret_any, err)
+                                    : next_line(d, ret_record, ret_any, err);
+}
