@@ -164,6 +164,22 @@ static void remedies(struct cli *cli, struct finding *to, const struct gemm_diag
         "Use another library for this product, or a version that assay probe acquits.";
 }
 
+static double volume(const struct gemm_shape *s)
+{
+    return (double)s->m * (double)s->n * (double)s->k * (double)s->batch;
+}
+
+static void keep_smallest(struct probe_run *run, const struct gemm_diagnosis *d,
+                          const struct finding *told)
+{
+    struct probe_smallest *best = &run->smallest;
+    if (d->repeats &&
+        (!best->found || volume(&d->probe.shape) < volume(&best->diagnosis.probe.shape))) {
+        *best = (struct probe_smallest){
+            .found = true, .diagnosis = *d, .title = told->title, .claim = told->claim};
+    }
+}
+
 static void explain(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
                     enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
                     struct finding_list *findings)
@@ -218,6 +234,7 @@ static void explain(struct cli *cli, const struct probe_plan *plan, struct probe
     }
     kernel_evidence(cli, to, &d);
     remedies(cli, to, &d);
+    keep_smallest(run, &d, to);
 }
 
 /* A result without a fault, or beside one, that says less than "clean". */
