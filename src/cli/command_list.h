@@ -11,6 +11,7 @@ extern const struct command command_diagnose;
 extern const struct command command_checkpoint;
 extern const struct command command_run;
 extern const struct command command_report;
+extern const struct command command_reproduce;
 extern const struct command command_tokenizer;
 extern const struct command command_probe;
 extern const struct command command_man;

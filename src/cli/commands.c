@@ -23,6 +23,7 @@ const struct command *const commands[] = {
     &command_probe,
     &command_run,
     &command_report,
+    &command_reproduce,
     &command_checkpoint,
     &command_tokenizer,
     &command_man,

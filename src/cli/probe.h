@@ -89,6 +89,12 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
 void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
                     struct finding_list *findings);
 
+/* The finding of one kind of fault and operand, of which `count` came up in run->result; `source` is what
+ * the result came from. Localises and shrinks; run->smallest is updated. */
+void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
+                   enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
+                   struct finding_list *findings);
+
 /* The row of a library in the table of the report. */
 void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                  struct report_table *ret_table);

@@ -51,6 +51,10 @@ static const char operand_letters[] = "ABC?";
 static const char *library_title(struct cli *cli, const struct probe_run *run)
 {
     const struct blas_identity *id = &run->result->identity;
+    const char *slash = strrchr(id->file, '/');
+    if (strcmp(id->family, "blas") == 0 && slash != NULL) {
+        return arena_strdup(cli->arena, slash + 1); /* a family without a name */
+    }
     return arena_fmt(cli->arena, "%s%s%s", id->family, id->version[0] != '\0' ? " " : "",
                      id->version);
 }
@@ -154,9 +158,10 @@ static void remedies(struct cli *cli, struct finding *to, const struct gemm_diag
         if (k->verdict == GEMM_KERNEL_CLEAN) {
             *VEC_PUSH(cli->arena, &to->remedy) = arena_fmt(
                 cli->arena,
-                "export %s=%s   # kernels '%s': clean on the %llu failing "
-                "products that were tried again",
-                k->variable, k->value, k->name, (unsigned long long)k->tried);
+                "export %s=%s   # kernels%s%s: clean on the %llu failing products that were tried "
+                "again",
+                k->variable, k->value, k->name[0] != '\0' ? " " : "", k->name,
+                (unsigned long long)k->tried);
             break;
         }
     }
@@ -180,22 +185,21 @@ static void keep_smallest(struct probe_run *run, const struct gemm_diagnosis *d,
     }
 }
 
-static void explain(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
-                    enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
-                    struct finding_list *findings)
+void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
+                   enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
+                   struct finding_list *findings)
 {
-    struct gemm_source source = gemm_source_of_plan(plan->plan);
     struct gemm_diagnosis d = {0};
     struct err err = {0};
     cli_progress(cli, "%s: shrinking %s", run->library.name, gemm_fault_slug(kind));
-    enum status st = gemm_localise(cli->arena, &run->target, &source, run->result, kind, operand,
-                                   &d, &err);
+    enum status st = gemm_localise(cli->arena, &run->target, source, run->result, kind, operand, &d,
+                                   &err);
     if (st != ST_OK || !d.repeats) {
         for (size_t i = run->result->fault_count; i > 0; i--) {
             const struct gemm_fault *f = &run->result->faults[i - 1];
             d.fault = f->kind == kind && f->operand == operand ? *f : d.fault;
         }
-        gemm_plan_get(plan->plan, d.fault.index, &d.probe);
+        source->get(source->context, d.fault.index, &d.probe);
     }
     struct finding *to = VEC_PUSH(cli->arena, findings);
     *to = (struct finding){.id = gemm_fault_slug(kind), .severity = SEVERITY_ERROR};
@@ -268,6 +272,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
                     struct finding_list *findings)
 {
     const struct gemm_result *r = run->result;
+    struct gemm_source source = gemm_source_of_plan(plan->plan);
     for (enum gemm_fault_kind kind = 1; kind < GEMM_FAULT_KIND_COUNT && run->guarded; kind++) {
         for (size_t operand = 0; operand <= GEMM_OPERAND_NONE; operand++) {
             uint64_t count = 0;
@@ -275,7 +280,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
                 count += r->faults[i].kind == kind && r->faults[i].operand == operand;
             }
             if (count != 0) {
-                explain(cli, plan, run, kind, (enum gemm_operand)operand, count, findings);
+                probe_explain(cli, &source, run, kind, (enum gemm_operand)operand, count, findings);
             }
         }
     }

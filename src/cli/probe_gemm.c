@@ -97,6 +97,7 @@ struct trial_set {
     struct probe_run *runs;
     struct probe_state *state;
     uint64_t probes;
+    bool folder_made; /* of the reproducer, by us */
 };
 
 static enum status try_all(struct cli *cli, struct trial_set *set, struct finding_list *findings,
@@ -191,7 +192,9 @@ static enum status write_reproducer(struct cli *cli, const struct trial_set *set
     if (run == NULL) {
         *VEC_PUSH(cli->arena, notes) = arena_fmt(
             cli->arena, "no reproducer was written: nothing failed each time it was run");
-        rmdir(folder); /* stays when it holds an earlier one */
+        if (set->folder_made) {
+            rmdir(folder);
+        }
         return ST_OK;
     }
     struct reproducer r = {
@@ -220,7 +223,7 @@ int probe_gemm(struct cli *cli)
     }
     const char *folder = cli_value(cli, "reproducer", NULL);
     if (st == ST_OK && folder != NULL) {
-        st = reproducer_folder(folder, &err);
+        st = reproducer_folder(folder, &set.folder_made, &err);
     }
     if (st != ST_OK) {
         return cli_fail(cli, st == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);

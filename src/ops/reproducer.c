@@ -39,9 +39,10 @@ static bool is_own(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-enum status reproducer_folder(const char *folder, struct err *err)
+enum status reproducer_folder(const char *folder, bool *ret_made, struct err *err)
 {
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+    *ret_made = mkdir(folder, 0777) == 0;
+    if (!*ret_made && errno != EEXIST) {
         return err_sys(err, errno, "cannot make the folder %s for a reproducer", folder);
     }
     DIR *dir = opendir(folder);

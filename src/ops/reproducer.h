@@ -66,8 +66,9 @@ struct reproducer {
 };
 
 /* Makes the folder, or takes an empty one, or one that holds an earlier reproducer. ST_USAGE when it
- * holds anything else. Call it before long work, so that a name that cannot be used costs nothing. */
-enum status reproducer_folder(const char *folder, struct err *err) MUST_USE;
+ * holds anything else. Call it before long work, so that a name that cannot be used costs nothing.
+ * *ret_made: it was not there before. */
+enum status reproducer_folder(const char *folder, bool *ret_made, struct err *err) MUST_USE;
 
 /* Writes reproducer.c and shapes.txt. ST_UNSUPPORTED where no template fits: the sentence says why. */
 enum status reproducer_write(struct arena *a, const struct reproducer *r, const char *folder,

@@ -166,8 +166,8 @@ enum status reproducer_report(struct arena *a, const struct reproducer *r, const
     add_kernels(&out, d);
     add_lines(&out, &r->tried);
     add_heading(&out, "Versions (Operating System, CPU, GPU, ROCm Version, ROCm Component)");
-    strbuf_fmt(&out, "* component: %s %s\n* library: %s\n", r->identity->family,
-               r->identity->version,
+    strbuf_fmt(&out, "* component: %s%s%s\n* library: %s\n", r->identity->family,
+               r->identity->version[0] != '\0' ? " " : "", r->identity->version,
                reproducer_redact(a, r->target->path != NULL ? r->target->path : "not named"));
     if (r->identity->kernel[0] != '\0') {
         strbuf_fmt(&out, "* kernels the library chose here: %s\n", r->identity->kernel);

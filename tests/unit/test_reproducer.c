@@ -126,6 +126,12 @@ static size_t lines_of(struct str text)
     return n;
 }
 
+static void compile(void *context)
+{
+    execlp("cc", "cc", "-fsyntax-only", "-Wall", "-Werror", (char *)context, (char *)NULL);
+    _exit(127);
+}
+
 static void write_program(enum blas_abi abi, enum gemm_fault_kind kind, enum dtype dtype,
                           enum gemm_values values)
 {
@@ -159,9 +165,13 @@ static void write_program(enum blas_abi abi, enum gemm_fault_kind kind, enum dty
         ST_OK);
     assert_in_range(lines_of(text), 60, LINES_MAX);
     if (access("/usr/bin/cc", X_OK) == 0) {
-        const char *command = arena_fmt(arena, "cc -fsyntax-only -Wall -Werror %s/reproducer.c",
-                                        folder);
-        assert_int_equal(system(command), 0);
+        struct isolate_end end;
+        char *path = arena_fmt(arena, "%s/reproducer.c", folder);
+        assert_int_equal(isolate_run(NULL, compile, path, &end, &err), ST_OK);
+        if (end.ending != ENDING_EXIT || end.exit_status != 0) {
+            print_error("%s\n", end.text);
+            fail();
+        }
     }
 }
 
