@@ -44,6 +44,7 @@ struct job {
     struct run_served_list served;
     bool served_known;
     double until_s;
+    struct replay_guards guards;
     struct replay_list replays;
     struct replay *found; /* the one that failed, or NULL */
     struct finding_list findings;
@@ -173,7 +174,7 @@ static enum status replay_all(struct job *j, struct err *err)
         const char *progress = arena_fmt(cli->arena, "product %zu of %zu (%s %s)", i + 1,
                                          j->suspects.list.count, s->function,
                                          fault_gemm_text(cli->arena, &s->gemm));
-        TRY(replay_run(cli, s, library, j->until_s, progress, r, err));
+        TRY(replay_run(cli, s, library, &j->guards, j->until_s, progress, r, err));
         if (r->verdict == REPLAY_FAILED) {
             j->found = r;
         }
@@ -212,17 +213,22 @@ static void tell_found(struct job *j)
     probe_explain(cli, &source, &r->run, r->kind, r->operand, r->count, &j->findings);
     struct finding *f = &j->findings.items[j->findings.count - 1];
     struct evidence_list after = f->evidence;
+    bool cpu = r->what.device_kind == DEVICE_CPU;
     f->evidence = (struct evidence_list){0};
     f->claim = arena_fmt(
         cli->arena,
         "%s %s, recorded in the run (%s), fails when it is replayed alone: %" PRIu64 " of %" PRIu64
-        " runs (both sides, all entry points in turn, two kinds of values).%s%s",
+        " runs (%s).%s%s",
         s->function, fault_gemm_text(cli->arena, &s->gemm), suspect_reason_name(s->reason),
         r->run.result->faulty, r->run.result->probes,
+        cpu ? "both sides, all entry points in turn, two kinds of values"
+            : "both sides, the recorded algorithm and others",
         r->as_recorded ? " It is the fault that was recorded: the same operand, the same direction."
         : s->story != NULL ? " The run recorded another fault of the same call."
                            : "",
-        r->same_function ? "" : " It came through another entry point than the recorded one.");
+        r->same_function ? ""
+        : cpu            ? " It came through another entry point than the recorded one."
+                         : " It came by another algorithm than the recorded one.");
     if (s->story != NULL) {
         add_evidence(cli, f, s->record,
                      arena_fmt(cli->arena, "in the run: %s %s", s->function, s->story));
@@ -239,16 +245,18 @@ static void tell_found(struct job *j)
     r->run.smallest.claim = f->claim;
 }
 
-static const char *not_found_text(struct job *j, size_t passed, size_t others)
+static const char *not_found_text(struct job *j, size_t passed, size_t others, bool device)
 {
     return arena_fmt(
         j->cli->arena,
         "%zu recorded products were replayed alone and passed, with their operands at holes on both "
-        "sides, through every entry point, with two kinds of values, in one thread%s. For those "
-        "products this excludes an access outside their operands and wrong numbers on this machine. "
-        "What remains: products that were not tried, values or threads of the run, memory that other "
-        "code freed or overwrote (assay run --guard --quarantine), work that is no matrix product.",
+        "sides, %s%s. For those products this excludes an access outside their operands and wrong "
+        "numbers on this machine. What remains: products that were not tried, values, threads and "
+        "streams of the run, memory that other code freed or overwrote, work that is no matrix "
+        "product.",
         passed,
+        device ? "by the recorded algorithm and by up to 16 others that the library offers"
+               : "through every entry point, with two kinds of values, in one thread",
         others != 0
             ? arena_fmt(j->cli->arena, "; %zu more were not tried or could not be told", others)
             : "");
@@ -260,12 +268,15 @@ static void tell_not_found(struct job *j)
     size_t passed = 0;
     struct finding *f = VEC_PUSH(cli->arena, &j->findings);
     *f = (struct finding){.id = "not-reproduced", .severity = SEVERITY_UNKNOWN, .confidence = 1};
+    bool device = false;
     for (size_t i = 0; i < j->replays.count; i++) {
-        passed += j->replays.items[i].verdict == REPLAY_PASSED;
+        const struct replay *r = &j->replays.items[i];
+        passed += r->verdict == REPLAY_PASSED;
+        device = device || r->what.device_kind != DEVICE_CPU;
     }
     f->title = j->suspects.faulted ? "the fault of the run does not come in isolation"
                                    : "no recorded product fails in isolation";
-    f->claim = not_found_text(j, passed, j->replays.count - passed);
+    f->claim = not_found_text(j, passed, j->replays.count - passed, device);
     if (passed == 0) {
         f->title = "no recorded product could be replayed";
         f->claim = "Nothing was tried, so nothing is excluded; the table below says why.";
@@ -440,32 +451,6 @@ static enum status read_options(struct job *j, struct err *err)
     return ST_OK;
 }
 
-static bool cpu_is_wanted(const struct suspects *s)
-{
-    for (size_t i = 0; i < s->list.count; i++) {
-        if (strcmp(s->list.items[i].family, "blas") == 0 ||
-            strcmp(s->list.items[i].family, "onednn") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static enum status prove_guard(struct job *j, struct err *err)
-{
-    struct guard_proof *proof = arena_alloc(j->cli->arena, sizeof *proof);
-    if (!cpu_is_wanted(&j->suspects)) {
-        return ST_OK;
-    }
-    cli_progress(j->cli, "proving the guard: planted reads and writes past an operand");
-    TRY(guard_prove(DEVICE_CPU, 0, NULL, proof, err));
-    if (!proof->reads_proven || !proof->writes_proven) {
-        return err_set(err, ST_UNSUPPORTED, "the guard is not proven on this machine: %s",
-                       proof->sentence);
-    }
-    return ST_OK;
-}
-
 static enum status reproduce(struct job *j, struct err *err)
 {
     TRY(read_options(j, err));
@@ -484,7 +469,6 @@ static enum status reproduce(struct job *j, struct err *err)
             "the run kept no build ids: whether its libraries are still the same files cannot be told";
     }
     take_forced_kernels(j);
-    TRY(prove_guard(j, err));
     TRY(replay_all(j, err));
     if (j->found != NULL) {
         tell_found(j);

@@ -100,6 +100,12 @@ static const char *place_words(struct cli *cli, const struct gemm_fault *f)
     const char *verb = f->kind == GEMM_WRITES_OUTSIDE  ? "write"
                        : f->kind == GEMM_READS_OUTSIDE ? "read"
                                                        : "access";
+    if (f->distance_unknown) {
+        return arena_fmt(cli->arena,
+                         "access outside %c: it fails with %c alone next to memory that is not "
+                         "mapped; the device tells no address",
+                         c, c);
+    }
     if (edge && f->distance >= 0) {
         return arena_fmt(cli->arena, "%s of %c, %lld bytes behind its last byte (distance +%lld)",
                          verb, c, (long long)f->distance, (long long)f->distance);
@@ -127,7 +133,7 @@ static const char *neighbour_words(struct cli *cli, const struct gemm_diagnosis 
             strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "", d->neighbours.items[i].change);
         }
     }
-    return out.n != 0 ? out.p : "none of those one step away";
+    return out.n != 0 ? out.p : "none of those tried";
 }
 
 static void kernel_evidence(struct cli *cli, struct finding *to, const struct gemm_diagnosis *d)
@@ -202,7 +208,7 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         source->get(source->context, d.fault.index, &d.probe);
     }
     struct finding *to = VEC_PUSH(cli->arena, findings);
-    *to = (struct finding){.id = gemm_fault_slug(kind), .severity = SEVERITY_ERROR};
+    *to = (struct finding){.id = gemm_fault_slug(d.fault.kind), .severity = SEVERITY_ERROR};
     to->confidence = d.repeats ? 1 : 0.6;
     to->title = title_of(cli, run, &d);
     to->claim = arena_fmt(
@@ -222,7 +228,7 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
                        place_words(cli, &d.fault), guard_side_name(d.fault.side)));
     if (d.repeats) {
         evidence(cli, to, source_name,
-                 arena_fmt(cli->arena, "one step away, these pass: %s", neighbour_words(cli, &d)));
+                 arena_fmt(cli->arena, "nearest products that pass: %s", neighbour_words(cli, &d)));
     }
     if (d.clean_bytes >= 0) {
         evidence(cli, to, source_name,

@@ -91,6 +91,11 @@ static enum status shape_of(const struct record_gemm *g, struct gemm_shape *ret,
                            .alpha = g->alpha,
                            .beta = g->beta};
     enum dtype b;
+    if (g->m == 0 && g->n == 0 && g->k == 0 && g->ldc == 0) {
+        return err_set(err, ST_UNSUPPORTED,
+                       "the record does not hold its sizes: this version of the library does not "
+                       "tell what is in a descriptor");
+    }
     if (!sizes_make_sense(g)) {
         return err_set(err, ST_UNSUPPORTED,
                        "its sizes are none that a library accepts (m %lld, n %lld, k %lld, lda "
@@ -120,29 +125,60 @@ static enum status shape_of(const struct record_gemm *g, struct gemm_shape *ret,
     return ST_OK;
 }
 
-static void add_probes(struct arena *a, const struct suspect *suspect, struct gemm_shape shape,
-                       struct reproduce_case *c)
+static void add_probe(struct arena *a, const struct suspect *suspect, struct reproduce_case *c,
+                      struct gemm_probe probe, bool other_side)
 {
-    bool cpu = c->device_kind == DEVICE_CPU;
+    const struct gemm_shape *s = &probe.shape;
+    bool begin = suspect->before != other_side;
+    probe.side = begin ? GUARD_BEGIN : GUARD_END;
+    probe.seed = 1;
+    *VEC_PUSH(a, &c->probes) = probe;
+    c->operations += 2.0 * (double)s->m * (double)s->n * (double)s->k * (double)s->batch;
+}
 
-    const enum gemm_values values[] = {GEMM_VALUES_GRID, GEMM_VALUES_RANDOM};
+/* Every entry point, both sides, exact and rounded numbers. */
+static void add_host_probes(struct arena *a, const struct suspect *suspect, struct gemm_shape shape,
+                            struct reproduce_case *c)
+{
+    static const enum gemm_values values[] = {GEMM_VALUES_GRID, GEMM_VALUES_RANDOM};
 
-    uint32_t choices = cpu ? CPU_CHOICES : GPU_CHOICES;
     for (size_t v = 0; v < ARRAY_LEN(values); v++) {
-        for (uint32_t i = 0; i < 2 * choices; i++) {
-            bool begin = (i % 2 == 1) != suspect->before;
-            *VEC_PUSH(a, &c->probes) = (struct gemm_probe){
-                .shape = shape,
-                .values = values[v],
-                .side = begin ? GUARD_BEGIN : GUARD_END,
-                .choice = i / 2,
-                .seed = 1,
-            };
+        for (uint32_t i = 0; i < 2 * CPU_CHOICES; i++) {
+            const struct gemm_probe p = {.shape = shape, .values = values[v], .choice = i / 2};
+            add_probe(a, suspect, c, p, i % 2 == 1);
         }
-        double each = 2.0 * (double)shape.m * (double)shape.n * (double)shape.k *
-                      (double)shape.batch;
-        c->operations += each * (2.0 * choices + 8);
     }
+}
+
+/* A fault costs seconds there: the recorded algorithm on both sides, then the others that the library
+ * offers, at the side of the record. */
+static void add_device_probes(struct arena *a, const struct suspect *suspect,
+                              struct gemm_shape shape, struct reproduce_case *c)
+{
+    const struct gemm_probe recorded = {.shape = shape,
+                                        .algorithm_set = suspect->gemm.algorithm != UINT64_MAX,
+                                        .algorithm = suspect->gemm.algorithm};
+    add_probe(a, suspect, c, recorded, false);
+    add_probe(a, suspect, c, recorded, true);
+    for (uint32_t i = 0; i < GPU_CHOICES; i++) {
+        const struct gemm_probe p = {.shape = shape, .choice = i};
+        add_probe(a, suspect, c, p, false);
+    }
+}
+
+/* What the recorded addresses let the caller promise: libraries choose other kernels by it. */
+static size_t alignment_of(const struct record_gemm *g, const struct gemm_shape *s)
+{
+    enum {
+        ALIGNMENT_MOST = 16
+    };
+
+    uint64_t all = g->a | g->b | g->c | g->d;
+    size_t alignment = ALIGNMENT_MOST;
+    while (alignment > 1 && all % alignment != 0) {
+        alignment /= 2;
+    }
+    return gemm_shape_alignment(s, alignment);
 }
 
 enum status reproduce_case_make(struct arena *a, const struct suspect *suspect,
@@ -165,7 +201,12 @@ enum status reproduce_case_make(struct arena *a, const struct suspect *suspect,
     for (int beta = 0; beta < (told ? 1 : 2); beta++) {
         shape.alpha = told ? shape.alpha : 1;
         shape.beta = told ? shape.beta : beta;
-        add_probes(a, suspect, shape, &c);
+        if (c.device_kind == DEVICE_CPU) {
+            add_host_probes(a, suspect, shape, &c);
+        } else {
+            shape.alignment_bytes = alignment_of(&suspect->gemm, &shape);
+            add_device_probes(a, suspect, shape, &c);
+        }
     }
     *ret_case = c;
     return ST_OK;
@@ -175,5 +216,9 @@ bool reproduce_case_same_function(const struct suspect *suspect, const struct ge
 {
     struct str name = str_of(choice->name);
     size_t comma = str_find(name, ", ", 0);
-    return comma != SIZE_MAX && str_is(str_slice(name, 0, comma), suspect->function);
+    if (strcmp(suspect->family, "blas") == 0 || strcmp(suspect->family, "onednn") == 0) {
+        return comma != SIZE_MAX && str_is(str_slice(name, 0, comma), suspect->function);
+    }
+    return suspect->gemm.algorithm == UINT64_MAX ||
+           memcmp(choice->opaque, &suspect->gemm.algorithm, sizeof suspect->gemm.algorithm) == 0;
 }

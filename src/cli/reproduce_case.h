@@ -21,7 +21,7 @@ struct reproduce_case {
 enum status reproduce_case_make(struct arena *a, const struct suspect *suspect,
                                 struct reproduce_case *ret_case, struct err *err) MUST_USE;
 
-/* Whether a choice of the library is the function that was recorded. */
+/* Whether a choice of the library is the function, on a device the algorithm, that was recorded. */
 bool reproduce_case_same_function(const struct suspect *suspect, const struct gemm_choice *choice);
 
 #endif

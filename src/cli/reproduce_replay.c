@@ -32,6 +32,7 @@ struct ticking {
     const char *progress;
     size_t count;
     double until_s;
+    bool first_only; /* on a device, whose faults cost seconds */
 };
 
 static bool tick(void *context, const struct gemm_result *so_far, size_t done)
@@ -39,7 +40,7 @@ static bool tick(void *context, const struct gemm_result *so_far, size_t done)
     const struct ticking *t = context;
     cli_progress(t->cli, "%s: run %zu of %zu, %llu at fault", t->progress, done, t->count,
                  (unsigned long long)so_far->faulty);
-    return replay_now_s() < t->until_s;
+    return replay_now_s() < t->until_s && !(t->first_only && so_far->faulty != 0);
 }
 
 static unsigned deadline_for(const struct replay *r)
@@ -53,7 +54,8 @@ static unsigned deadline_for(const struct replay *r)
 static enum status run_one(struct cli *cli, struct replay *r, bool unguarded, double until_s,
                            const char *progress, struct gemm_result *result, struct err *err)
 {
-    struct ticking ticking = {cli, progress, r->what.probes.count, until_s};
+    struct ticking ticking = {cli, progress, r->what.probes.count, until_s,
+                              r->what.device_kind != DEVICE_CPU};
     const struct gemm_source source = gemm_source_of_list(&r->what.probes);
     struct gemm_target target = r->run.target;
     const struct gemm_trial_options options = {
@@ -120,9 +122,36 @@ static void judge(struct cli *cli, struct replay *r)
     }
 }
 
+/* Proves the guard of the device once. */
+static enum status prove(struct cli *cli, struct replay_guards *guards, enum device_kind kind,
+                         const struct device_options *options, const struct guard_proof **ret_proof,
+                         struct err *err)
+{
+    if (guards->proofs[kind] == NULL) {
+        const struct guard_proof_options how = {.device_options = options};
+        guards->proofs[kind] = arena_alloc(cli->arena, sizeof **guards->proofs);
+        cli_progress(cli, "proving the guard on %s: planted reads and writes past an operand",
+                     device_kind_name(kind));
+        TRY(guard_prove(kind, 0, &how, guards->proofs[kind], err));
+    }
+    *ret_proof = guards->proofs[kind];
+    return ST_OK;
+}
+
+/* The run-time library of the run, or where the device looks itself. */
+static const struct device_options *options_for(struct cli *cli, const struct suspect *suspect)
+{
+    if (suspect->runtime == NULL) {
+        return NULL;
+    }
+    struct device_options *options = arena_alloc(cli->arena, sizeof *options);
+    *options = (struct device_options){.library = suspect->runtime};
+    return options;
+}
+
 enum status replay_run(struct cli *cli, const struct suspect *suspect, const char *library,
-                       double until_s, const char *progress, struct replay *ret_replay,
-                       struct err *err)
+                       struct replay_guards *guards, double until_s, const char *progress,
+                       struct replay *ret_replay, struct err *err)
 {
     struct replay r = {.suspect = suspect};
     struct err why = {0};
@@ -137,10 +166,23 @@ enum status replay_run(struct cli *cli, const struct suspect *suspect, const cha
         *ret_replay = r;
         return ST_OK;
     }
+    const struct device_options *options = options_for(cli, suspect);
+    const struct guard_proof *proof = NULL;
+    TRY(prove(cli, guards, r.what.device_kind, options, &proof, err));
+    if (!proof->reads_proven || !proof->writes_proven) {
+        r.why = arena_fmt(cli->arena, "the guard is not proven on %s: %s",
+                          device_kind_name(r.what.device_kind), proof->sentence);
+        *ret_replay = r;
+        return ST_OK;
+    }
     r.run.library = (struct probe_library){
         .vendor = r.what.vendor, .name = library, .path = library};
-    r.run.target = (struct gemm_target){
-        .vendor = r.what.vendor, .device_kind = r.what.device_kind, .path = library};
+    r.run.target = (struct gemm_target){.vendor = r.what.vendor,
+                                        .device_kind = r.what.device_kind,
+                                        .device_options = options,
+                                        .path = library,
+                                        .map_path = r.what.device_kind == DEVICE_CPU ? 0
+                                                                                     : proof->path};
     r.run.guarded = true;
     r.run.result = arena_alloc(cli->arena, sizeof *r.run.result);
     TRY(run_one(cli, &r, false, until_s, progress, r.run.result, err));

@@ -32,10 +32,16 @@ struct replay {
     double seconds;
 };
 
-/* `library`: what is opened. `until_s`: CLOCK_MONOTONIC; what would take longer by far is not begun. */
+/* What guard_prove() said of each kind of device that was asked. */
+struct replay_guards {
+    struct guard_proof *proofs[DEVICE_KIND_COUNT]; /* NULL: not asked yet */
+};
+
+/* `library`: what is opened. `until_s`: CLOCK_MONOTONIC; what would take longer by far is not begun.
+ * Where the guard of the device is not proven, nothing is tried. */
 enum status replay_run(struct cli *cli, const struct suspect *suspect, const char *library,
-                       double until_s, const char *progress, struct replay *ret_replay,
-                       struct err *err) MUST_USE;
+                       struct replay_guards *guards, double until_s, const char *progress,
+                       struct replay *ret_replay, struct err *err) MUST_USE;
 
 double replay_now_s(void);
 

@@ -118,6 +118,25 @@ static const char *library_of(const struct process *p, const struct record_entry
     return NULL;
 }
 
+static bool is_gpu(const struct process *p, const struct record_entry *e)
+{
+    return strcmp(p->r.hooks[e->hook].library, "blas") != 0 &&
+           strcmp(p->r.hooks[e->hook].library, "onednn") != 0;
+}
+
+static const char *runtime_of(const struct process *p)
+{
+    for (size_t i = 0; i < p->maps.count; i++) {
+        const struct mapping *m = &p->maps.items[i];
+        struct str name = str_of(maps_base_name(m));
+        if (m->path[0] == '/' &&
+            (str_starts(name, "libamdhip64.so") || str_starts(name, "libcuda.so"))) {
+            return m->path;
+        }
+    }
+    return NULL;
+}
+
 /* The item that maintainers lack most: how each operand lay in its block and before which page. */
 static void add_layout(struct process *p, struct suspect *s)
 {
@@ -158,6 +177,7 @@ static struct suspect *add(struct process *p, const struct record_entry *e,
                           .function = p->r.hooks[e->hook].name,
                           .family = p->r.hooks[e->hook].library,
                           .library = library_of(p, e),
+                          .runtime = is_gpu(p, e) ? runtime_of(p) : NULL,
                           .gemm = e->u.gemm,
                           .begin_ns = e->begin_ns,
                           .calls = 1};
@@ -197,12 +217,6 @@ static void add_in_flight(struct process *p)
             add(p, e, SUSPECT_IN_FLIGHT, p->list);
         }
     }
-}
-
-static bool is_gpu(const struct process *p, const struct record_entry *e)
-{
-    return strcmp(p->r.hooks[e->hook].library, "blas") != 0 &&
-           strcmp(p->r.hooks[e->hook].library, "onednn") != 0;
 }
 
 /* Products since the last wait that was fine, newest first. A fault of a GPU ends the process by

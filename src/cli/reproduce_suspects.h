@@ -29,6 +29,7 @@ struct suspect {
     const char *function; /* "sgemm_" */
     const char *family;   /* of the hook table: "blas", "onednn", "hipblaslt" */
     const char *library;  /* path of the file that served it; NULL: the record does not tell */
+    const char *runtime;  /* path of the run-time library of its GPU; NULL: none was mapped */
     struct record_gemm gemm;
     uint64_t begin_ns;       /* of the call, on the clock of its process */
     uint64_t calls;          /* of this product that the record still holds, and the one itself */

@@ -111,7 +111,7 @@ static void add_neighbours(struct strbuf *out, const struct gemm_diagnosis *d)
             }
         }
         if (words.n != 0) {
-            strbuf_fmt(out, "* one step away, these %s: %s\n", fails == 1 ? "fail too" : "pass",
+            strbuf_fmt(out, "* nearest products that %s: %s\n", fails == 1 ? "fail too" : "pass",
                        words.p);
         }
     }
