@@ -22,7 +22,9 @@
 
 enum {
     RUN_JSON_MAX = 4 << 20,
-    REPLAYS_SHOWN = 40
+    REPLAYS_SHOWN = 40,
+    GUILTY_SHOWN = 8,
+    WORDS_MAX = 2000
 };
 
 #define TIME_DEFAULT_S 120.0
@@ -203,6 +205,25 @@ static const char *plain_words(struct cli *cli, const struct replay *r)
                      r->plain_faulty, r->plain_probes);
 }
 
+/* Which of the algorithms that were tried failed: the others are a control. */
+static const char *guilty_words(struct cli *cli, const struct replay *r)
+{
+    const struct gemm_result *result = r->run.result;
+    struct strbuf out;
+    size_t listed = 0;
+    strbuf_init(&out, cli->arena, WORDS_MAX);
+    for (size_t i = 0; i < result->fault_count && listed < GUILTY_SHOWN; i++) {
+        bool known = false;
+        for (size_t j = 0; j < i && !known; j++) {
+            known = strcmp(result->faults[j].choice.name, result->faults[i].choice.name) == 0;
+        }
+        if (!known) {
+            strbuf_fmt(&out, "%s%s", listed++ != 0 ? "; " : "", result->faults[i].choice.name);
+        }
+    }
+    return out.p;
+}
+
 /* The finding of probe, with the story of the run in front. */
 static void tell_found(struct job *j)
 {
@@ -239,6 +260,9 @@ static void tell_found(struct job *j)
                            "by %s",
                            s->calls, s->library != NULL ? s->library : "a library not named"));
     add_evidence(cli, f, "replay", plain_words(cli, r));
+    add_evidence(
+        cli, f, "replay",
+        arena_fmt(cli->arena, "the runs that failed went through: %s", guilty_words(cli, r)));
     for (size_t i = 0; i < after.count; i++) {
         *VEC_PUSH(cli->arena, &f->evidence) = after.items[i];
     }
@@ -397,6 +421,8 @@ static enum status write_reproducer(struct job *j, struct err *err)
     };
     *VEC_PUSH(a, &r.tried) = (struct reproducer_line){"the recorded call",
                                                       plain_words(j->cli, replay)};
+    *VEC_PUSH(a, &r.tried) = (struct reproducer_line){"the runs that failed went through",
+                                                      guilty_words(j->cli, replay)};
     for (size_t i = 0; i < replay->suspect->layout.count; i++) {
         *VEC_PUSH(a, &r.tried) = (struct reproducer_line){"in the run",
                                                           replay->suspect->layout.items[i]};

@@ -110,8 +110,8 @@ enum status reproducer_make(struct cli *cli, struct reproducer *r, const struct 
     TRY(reproducer_verify(cli->arena, r, folder, controls_for(cli, r), err));
     TRY(reproducer_report(cli->arena, r, folder, err));
     *VEC_PUSH(cli->arena, notes) = arena_fmt(
-        cli->arena, "reproducer written: %s/reproducer.c, with report.md and shapes.txt beside it",
-        folder);
+        cli->arena, "reproducer written: %s/reproducer.c, with report.md%s beside it", folder,
+        r->target->device_kind == DEVICE_CPU ? " and shapes.txt" : "");
     reproducer_seen(cli->arena, &r->check, notes);
     return ST_OK;
 }

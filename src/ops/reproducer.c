@@ -108,10 +108,14 @@ enum status reproducer_write(struct arena *a, const struct reproducer *r, const 
 {
     struct fill f = {.arena = a};
     struct str program;
+    bool cpu = r->target->device_kind == DEVICE_CPU;
     fill_product(&f, r);
-    TRY(fill_cpu(&f, r, err));
-    TRY(fill_template(&f, REPRODUCER_CPU, &program, err));
+    TRY(cpu ? fill_cpu(&f, r, err) : fill_gpu(&f, r, err));
+    TRY(fill_template(&f, cpu ? REPRODUCER_CPU : REPRODUCER_GPU, &program, err));
     TRY(reproducer_put(a, folder, "reproducer.c", program, err));
+    if (!cpu) {
+        return ST_OK; /* probe tries libraries of CPUs */
+    }
     return reproducer_put(a, folder, "shapes.txt", shapes_text(a, &r->diagnosis->probe.shape), err);
 }
 

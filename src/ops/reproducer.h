@@ -6,7 +6,7 @@
  *   reproducer.c  at most 100 lines of C over libc, built by one command. It places the operands as the
  *                 trial did, calls the library by dlopen, says what happened in one sentence and ends
  *                 with 1. Another library's path as argument, or --slack, is the passing control.
- *   shapes.txt    the product for `assay probe --shapes`
+ *   shapes.txt    the product for `assay probe --shapes` (libraries of CPUs)
  *   report.md     what happened, how to repeat it, where the operands lie, what else was tried, the
  *                 stack: in the order of the issue forms of ROCm and PyTorch
  *
@@ -70,7 +70,8 @@ struct reproducer {
  * *ret_made: it was not there before. */
 enum status reproducer_folder(const char *folder, bool *ret_made, struct err *err) MUST_USE;
 
-/* Writes reproducer.c and shapes.txt. ST_UNSUPPORTED where no template fits: the sentence says why. */
+/* Writes reproducer.c, and shapes.txt for libraries of CPUs. ST_UNSUPPORTED where no template fits:
+ * the sentence says why. */
 enum status reproducer_write(struct arena *a, const struct reproducer *r, const char *folder,
                              struct err *err) MUST_USE;
 

@@ -35,6 +35,12 @@ void fill_product(struct fill *f, const struct reproducer *r);
  * the program cannot show. */
 enum status fill_cpu(struct fill *f, const struct reproducer *r, struct err *err) MUST_USE;
 
+/* The template of cuBLASLt, hipBLASLt and rocBLAS, likewise. */
+enum status fill_gpu(struct fill *f, const struct reproducer *r, struct err *err) MUST_USE;
+
+/* A line for hipblaslt-bench or rocblas-bench; NULL for other libraries. */
+const char *reproducer_bench(struct arena *a, const struct reproducer *r);
+
 /* What `reproducer.c` opens when no library is named: the path, or the last part of it where the path
  * tells of its owner or does not fit into a C string. */
 const char *fill_library(struct arena *a, const char *path);

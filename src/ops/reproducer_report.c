@@ -45,24 +45,22 @@ static void add_picture(struct strbuf *out, const struct reproducer *r)
     strbuf_addz(out, "```\n");
     for (size_t i = 0; i < ARRAY_LEN(bytes); i++) {
         char letter = operand_letters[i];
-        if (end) {
-            strbuf_fmt(out, "%c  ...readable| %10" PRIu64 " bytes of %c |no access...\n", letter,
-                       bytes[i], letter);
-        } else {
-            strbuf_fmt(out, "%c  ...no access| %10" PRIu64 " bytes of %c |readable...\n", letter,
-                       bytes[i], letter);
-        }
+        bool at_hole = p->only == 0 || p->only == i + 1;
+        const char *beside = at_hole ? "no access" : "readable ";
+        strbuf_fmt(out, "%c  ...%s| %10" PRIu64 " bytes of %c |%s...\n", letter,
+                   end ? "readable " : beside, bytes[i], letter, end ? beside : "readable ");
     }
-    if (fill_is_edge(f->kind) && f->operand != GEMM_OPERAND_NONE) {
+    if (fill_is_edge(f->kind) && f->operand != GEMM_OPERAND_NONE && !f->distance_unknown) {
         strbuf_fmt(out, "first byte touched outside: %s%" PRId64 " from the %s of %c\n",
                    f->distance >= 0 ? "+" : "", f->distance,
                    f->distance >= 0 ? "end" : "first byte", operand_letters[f->operand]);
     }
-    strbuf_fmt(out,
-               "'|' is where an operand %s, to the byte; behind it lies a page boundary, and the\n"
-               "next page is mapped without access. Elements are column-major, element (i, j) at\n"
-               "i + j * ld; sizes count from the first to the last element.\n```\n",
-               end ? "ends" : "begins");
+    strbuf_fmt(
+        out,
+        "'|' is where an operand %s, to the byte. Beside it lies a boundary of pages, and the\n"
+        "page there is not mapped, or mapped without access. Elements are column-major, element\n"
+        "(i, j) at i + j * ld; sizes count from the first to the last element.\n```\n",
+        end ? "ends" : "begins");
 }
 
 static const char *library_argument(struct arena *a, const struct reproducer *r)
@@ -98,6 +96,20 @@ static void add_steps(struct strbuf *out, const struct reproducer *r)
                    "shapes.txt\n```\n",
                    path);
     }
+}
+
+static void add_bench(struct strbuf *out, const struct reproducer *r)
+{
+    const char *line = reproducer_bench(out->arena, r);
+    if (line == NULL) {
+        return;
+    }
+    strbuf_fmt(
+        out, "\nThe same product for the bench of the library:\n\n```\n%s\n```\n\n%s", line,
+        fill_is_edge(r->diagnosis->fault.kind)
+            ? "The bench allocates without a hole, so that memory lies behind the operands: it "
+              "is expected to pass. The layout below is what makes the product fail.\n"
+            : "");
 }
 
 static void add_neighbours(struct strbuf *out, const struct gemm_diagnosis *d)
@@ -159,6 +171,7 @@ enum status reproducer_report(struct arena *a, const struct reproducer *r, const
                reproducer_redact(a, r->claim), shape.p, d->fault.choice.name);
     add_heading(&out, "Steps to Reproduce");
     add_steps(&out, r);
+    add_bench(&out, r);
     add_heading(&out, "Where the operands lie");
     add_picture(&out, r);
     add_heading(&out, "Additional Information");

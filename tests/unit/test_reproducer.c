@@ -132,28 +132,13 @@ static void compile(void *context)
     _exit(127);
 }
 
-static void write_program(enum blas_abi abi, enum gemm_fault_kind kind, enum dtype dtype,
-                          enum gemm_values values)
+/* Writes the program and holds it against what every program promises. */
+static void check_program(const struct gemm_target *target, const struct gemm_diagnosis *d)
 {
-    struct gemm_diagnosis d = {.repeats = true, .clean_bytes = -1};
-    d.probe.values = values;
-    d.probe.shape = (struct gemm_shape){.m = 5,
-                                        .n = 3,
-                                        .k = 2,
-                                        .batch = abi == BLAS_CBLAS_BATCH ? 2 : 1,
-                                        .dtype_ab = dtype,
-                                        .dtype_c = dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32,
-                                        .alpha = 0.5,
-                                        .beta = 1};
-    gemm_shape_pack(&d.probe.shape, 1, 0, 2);
-    d.fault = (struct gemm_fault){.kind = kind, .operand = GEMM_OPERAND_A};
-    str_print(d.fault.choice.name, sizeof d.fault.choice.name, "a_gemm, %s", blas_abi_name(abi));
-    const struct gemm_target target = {
-        .vendor = &gemm_vendor_blas, .path = "/x.so", .variable = "FORCE", .value = "7"};
     const struct blas_identity identity = {.family = "blas"};
-    struct reproducer r = {.target = &target,
+    struct reproducer r = {.target = target,
                            .identity = &identity,
-                           .diagnosis = &d,
+                           .diagnosis = d,
                            .title = "a title that ends */ early",
                            .claim = "claim"};
     struct err err = {0};
@@ -175,6 +160,46 @@ static void write_program(enum blas_abi abi, enum gemm_fault_kind kind, enum dty
     }
 }
 
+static struct gemm_diagnosis diagnosis_of(enum gemm_fault_kind kind, enum dtype dtype,
+                                          int64_t batch)
+{
+    struct gemm_diagnosis d = {.repeats = true, .clean_bytes = -1};
+    d.probe.shape = (struct gemm_shape){.m = 5,
+                                        .n = 3,
+                                        .k = 2,
+                                        .batch = batch,
+                                        .dtype_ab = dtype,
+                                        .dtype_c = dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32,
+                                        .alpha = 0.5};
+    gemm_shape_pack(&d.probe.shape, 1, 0, 2);
+    d.fault = (struct gemm_fault){.kind = kind, .operand = GEMM_OPERAND_A};
+    return d;
+}
+
+static void write_program(enum blas_abi abi, enum gemm_fault_kind kind, enum dtype dtype,
+                          enum gemm_values values)
+{
+    struct gemm_diagnosis d = diagnosis_of(kind, dtype, abi == BLAS_CBLAS_BATCH ? 2 : 1);
+    const struct gemm_target target = {
+        .vendor = &gemm_vendor_blas, .path = "/x.so", .variable = "FORCE", .value = "7"};
+    d.probe.values = values;
+    d.probe.shape.beta = 1;
+    str_print(d.fault.choice.name, sizeof d.fault.choice.name, "a_gemm, %s", blas_abi_name(abi));
+    check_program(&target, &d);
+}
+
+static void write_gpu_program(const struct gemm_vendor *vendor, enum gemm_fault_kind kind,
+                              enum dtype dtype, enum gemm_epilogue epilogue, int64_t batch)
+{
+    struct gemm_diagnosis d = diagnosis_of(kind, dtype, batch);
+    const struct gemm_target target = {
+        .vendor = vendor, .device_kind = DEVICE_HIP, .path = "/x.so"};
+    d.probe.shape.epilogue = epilogue;
+    d.probe.only = 2;
+    str_print(d.fault.choice.name, sizeof d.fault.choice.name, "solution 7");
+    check_program(&target, &d);
+}
+
 static void every_program_is_short_and_is_c(void **state)
 {
     (void)state;
@@ -192,6 +217,18 @@ static void every_program_is_short_and_is_c(void **state)
         }
         write_program(BLAS_CBLAS_ROW, GEMM_HANGS, dtypes[i], GEMM_VALUES_GRID);
         write_program(BLAS_CBLAS_ROW, GEMM_STRAYS, dtypes[i], GEMM_VALUES_GRID);
+    }
+    static const struct gemm_vendor *const vendors[] = {
+        &gemm_vendor_cublaslt, &gemm_vendor_hipblaslt, &gemm_vendor_rocblas};
+    for (size_t i = 0; i < ARRAY_LEN(vendors); i++) {
+        for (size_t t = 0; t < ARRAY_LEN(dtypes); t++) {
+            write_gpu_program(vendors[i], GEMM_TOUCHES_OUTSIDE, dtypes[t], GEMM_EPILOGUE_NONE, 1);
+            write_gpu_program(vendors[i], GEMM_INACCURATE, dtypes[t], GEMM_EPILOGUE_NONE, 1);
+        }
+        write_gpu_program(vendors[i], GEMM_STRAYS, DTYPE_BF16, GEMM_EPILOGUE_NONE, 3);
+        if (vendors[i] != &gemm_vendor_rocblas) {
+            write_gpu_program(vendors[i], GEMM_STRAYS, DTYPE_BF16, GEMM_EPILOGUE_BIAS_GELU, 1);
+        }
     }
     unlink(arena_fmt(arena, "%s/reproducer.c", folder));
     unlink(arena_fmt(arena, "%s/shapes.txt", folder));
