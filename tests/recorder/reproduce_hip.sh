@@ -35,6 +35,12 @@ done
 grep -q "Operand B ends at device memory that is not mapped" error700/reproducer/reproducer.c || { echo "FAILED: the operand at the hole"; FAILED=1; }
 unset ASSAY_FAKE_HIP
 
+ASSAY_RECORD_GPU_GUARD=1 expect "rocBLAS, guarded" 134 "${run[@]}" --record rocblas -- "$JOB_LT" 3 16 rocblas
+expect "rocBLAS, reproduce" 1 "$ASSAY" reproduce rocblas
+says "rocBLAS, reproduce" out "fails on its own: yes"
+alone rocblas "FAILED: rocblas_gemm_strided_batched_ex"
+grep -q "rocblas-bench -f gemm_strided_batched_ex .*--solution_index 103" rocblas/reproducer/report.md || { echo "FAILED: no line for rocblas-bench"; FAILED=1; }
+
 # A width that fills the tile passes, and the answer says what that excludes.
 ASSAY_RECORD_GPU_GUARD=1 expect "64 columns, guarded" 0 "${run[@]}" --record whole -- "$JOB_LT" 3 64
 expect "64 columns, reproduce" 2 "$ASSAY" reproduce whole
