@@ -25,8 +25,8 @@ static const struct probe_mode modes[] = {
 static const struct {
     const char *option, *mode;
 } belongs_to[] = {
-    {"timing", "torch"}, {"torch-module", "torch"}, {"device", "torch"},
-    {"library", NULL},   {"shapes", NULL},          {"resume", NULL},
+    {"timing", "torch"}, {"torch-module", "torch"}, {"device", "torch"},  {"library", NULL},
+    {"shapes", NULL},    {"resume", NULL},          {"reproducer", NULL},
 };
 
 static const char *chosen_mode(const struct cli *cli)
@@ -83,6 +83,8 @@ static const struct example examples[] = {
     {"assay probe --library /usr/lib/x86_64-linux-gnu/libblis.so.4", "try one library"},
     {"assay probe --level full --resume campaign.state",
      "over 100,000 products a library and format; go on where a killed run was"},
+    {"assay probe --library /usr/lib/x86_64-linux-gnu/libblis.so.4 --reproducer blis-fault",
+     "write the smallest failing product as a C program with a report, for its maintainers"},
     {"assay probe --torch", "try the PyTorch of VIRTUAL_ENV, else of python3, on the CPU"},
     {"assay probe --torch=/opt/venv/bin/python --device cuda --dtype bf16 attention linear",
      "two operators in bfloat16 on the GPU (torch calls HIP devices cuda too)"},

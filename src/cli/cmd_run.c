@@ -25,6 +25,7 @@
 #include "cli/run_gpu_guard.h"
 #include "cli/run_inputs.h"
 #include "cli/run_report.h"
+#include "cli/run_served.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
 #include "diagnosis/metric_line.h"
@@ -459,6 +460,7 @@ static int finish(struct running *r, const struct supervise_result *s)
     tell_result(r, s);
     write_kernel_log(r);
     if (write_run(r, s, &err) != ST_OK ||
+        run_served_write(r->scratch, r->folder, &err) != ST_OK ||
         run_report_make(r->cli, r->k, r->folder, NULL, &report, &judged, &err) != ST_OK) {
         cli_note(r->cli, "%s; the command's own status is passed through", err.text);
         return status;

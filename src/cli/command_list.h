@@ -18,6 +18,7 @@ extern const struct command command_watch;
 extern const struct command command_exporter;
 extern const struct command command_compare;
 extern const struct command command_matrix;
+extern const struct command command_reproduce;
 extern const struct command command_tokenizer;
 extern const struct command command_data;
 extern const struct command command_probe;

@@ -27,6 +27,7 @@ const struct command *const commands[] = {
     &command_exporter,
     &command_compare,
     &command_matrix,
+    &command_reproduce,
     &command_checkpoint,
     &command_tokenizer,
     &command_snapshot,

@@ -9,7 +9,7 @@
 #include "cli/command.h"
 #include "device/blas.h"
 #include "device/device.h"
-#include "ops/gemm_trial.h"
+#include "ops/gemm_localise.h"
 #include "report/report.h"
 
 struct probe_mode {
@@ -21,6 +21,8 @@ struct probe_mode {
 #define PROBE_LIBRARY_OPTIONS                                                                    \
  {"library", 0, OPTION_REPEAT, "PATH", "Try this library; may be given again"},                  \
      {"shapes", 0, OPTION_VALUE, "FILE", "Sizes to try, one product a line: M N K [lda=...]"},   \
+     {"reproducer", 0, OPTION_VALUE, "DIR",                                                      \
+      "Write the smallest failing product as a C program of its own into DIR"},                  \
  {                                                                                               \
   "resume", 0, OPTION_VALUE, "FILE", "Keep the state of the campaign in FILE, and go on from it" \
  }
@@ -46,7 +48,17 @@ struct probe_library_list {
  * would get, and BLAS libraries in the loader's cache. */
 void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list);
 
+/* What this machine has, whatever --library says. */
+void probe_libraries_of_loader(struct cli *cli, struct probe_library_list *ret_list);
+
 /* --- one campaign (probe_campaign.c) ------------------------------------------------------------- */
+
+/* The smallest product that failed each time it was run. */
+struct probe_smallest {
+    bool found;
+    struct gemm_diagnosis diagnosis;
+    const char *title, *claim; /* of its finding */
+};
 
 /* A library's way through the plan, and what came of it. */
 struct probe_run {
@@ -55,6 +67,7 @@ struct probe_run {
     struct gemm_result *result;
     bool guarded; /* the start-up proof was passed */
     const char *guard_sentence;
+    struct probe_smallest smallest;
 };
 
 struct probe_plan {
@@ -75,6 +88,12 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
 /* Findings of one library: one for each kind of fault and operand. Localises and shrinks. */
 void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
                     struct finding_list *findings);
+
+/* The finding of one kind of fault and operand, of which `count` came up in run->result; `source` is what
+ * the result came from. Localises and shrinks; run->smallest is updated. */
+void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
+                   enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
+                   struct finding_list *findings);
 
 /* The row of a library in the table of the report. */
 void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,

@@ -51,6 +51,10 @@ static const char operand_letters[] = "ABC?";
 static const char *library_title(struct cli *cli, const struct probe_run *run)
 {
     const struct blas_identity *id = &run->result->identity;
+    const char *slash = strrchr(id->file, '/');
+    if (strcmp(id->family, "blas") == 0 && slash != NULL) {
+        return arena_strdup(cli->arena, slash + 1); /* a family without a name */
+    }
     return arena_fmt(cli->arena, "%s%s%s", id->family, id->version[0] != '\0' ? " " : "",
                      id->version);
 }
@@ -96,6 +100,12 @@ static const char *place_words(struct cli *cli, const struct gemm_fault *f)
     const char *verb = f->kind == GEMM_WRITES_OUTSIDE  ? "write"
                        : f->kind == GEMM_READS_OUTSIDE ? "read"
                                                        : "access";
+    if (f->distance_unknown) {
+        return arena_fmt(cli->arena,
+                         "access outside %c: it fails with %c alone next to memory that is not "
+                         "mapped; the device tells no address",
+                         c, c);
+    }
     if (edge && f->distance >= 0) {
         return arena_fmt(cli->arena, "%s of %c, %lld bytes behind its last byte (distance +%lld)",
                          verb, c, (long long)f->distance, (long long)f->distance);
@@ -123,7 +133,7 @@ static const char *neighbour_words(struct cli *cli, const struct gemm_diagnosis 
             strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "", d->neighbours.items[i].change);
         }
     }
-    return out.n != 0 ? out.p : "none of those one step away";
+    return out.n != 0 ? out.p : "none of those tried";
 }
 
 static void kernel_evidence(struct cli *cli, struct finding *to, const struct gemm_diagnosis *d)
@@ -154,9 +164,9 @@ static void remedies(struct cli *cli, struct finding *to, const struct gemm_diag
         if (k->verdict == GEMM_KERNEL_CLEAN) {
             *VEC_PUSH(cli->arena, &to->remedy) = arena_fmt(
                 cli->arena,
-                "export %s=%s   # kernels '%s': clean on the %llu failing "
-                "products that were tried again",
-                k->variable, k->value, k->name[0] != '\0' ? k->name : k->value,
+                "export %s=%s   # kernels%s%s: clean on the %llu failing products that were tried "
+                "again",
+                k->variable, k->value, k->name[0] != '\0' ? " " : "", k->name,
                 (unsigned long long)k->tried);
             break;
         }
@@ -165,25 +175,40 @@ static void remedies(struct cli *cli, struct finding *to, const struct gemm_diag
         "Use another library for this product, or a version that assay probe acquits.";
 }
 
-static void explain(struct cli *cli, const struct probe_plan *plan, struct probe_run *run,
-                    enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
-                    struct finding_list *findings)
+static double volume(const struct gemm_shape *s)
 {
-    struct gemm_source source = gemm_source_of_plan(plan->plan);
+    return (double)s->m * (double)s->n * (double)s->k * (double)s->batch;
+}
+
+static void keep_smallest(struct probe_run *run, const struct gemm_diagnosis *d,
+                          const struct finding *told)
+{
+    struct probe_smallest *best = &run->smallest;
+    if (d->repeats &&
+        (!best->found || volume(&d->probe.shape) < volume(&best->diagnosis.probe.shape))) {
+        *best = (struct probe_smallest){
+            .found = true, .diagnosis = *d, .title = told->title, .claim = told->claim};
+    }
+}
+
+void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
+                   enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
+                   struct finding_list *findings)
+{
     struct gemm_diagnosis d = {0};
     struct err err = {0};
     cli_progress(cli, "%s: shrinking %s", run->library.name, gemm_fault_slug(kind));
-    enum status st = gemm_localise(cli->arena, &run->target, &source, run->result, kind, operand,
-                                   &d, &err);
+    enum status st = gemm_localise(cli->arena, &run->target, source, run->result, kind, operand, &d,
+                                   &err);
     if (st != ST_OK || !d.repeats) {
         for (size_t i = run->result->fault_count; i > 0; i--) {
             const struct gemm_fault *f = &run->result->faults[i - 1];
             d.fault = f->kind == kind && f->operand == operand ? *f : d.fault;
         }
-        gemm_plan_get(plan->plan, d.fault.index, &d.probe);
+        source->get(source->context, d.fault.index, &d.probe);
     }
     struct finding *to = VEC_PUSH(cli->arena, findings);
-    *to = (struct finding){.id = gemm_fault_slug(kind), .severity = SEVERITY_ERROR};
+    *to = (struct finding){.id = gemm_fault_slug(d.fault.kind), .severity = SEVERITY_ERROR};
     to->confidence = d.repeats ? 1 : 0.6;
     to->title = title_of(cli, run, &d);
     to->claim = arena_fmt(
@@ -203,7 +228,7 @@ static void explain(struct cli *cli, const struct probe_plan *plan, struct probe
                        place_words(cli, &d.fault), guard_side_name(d.fault.side)));
     if (d.repeats) {
         evidence(cli, to, source_name,
-                 arena_fmt(cli->arena, "one step away, these pass: %s", neighbour_words(cli, &d)));
+                 arena_fmt(cli->arena, "nearest products that pass: %s", neighbour_words(cli, &d)));
     }
     if (d.clean_bytes >= 0) {
         evidence(cli, to, source_name,
@@ -219,6 +244,7 @@ static void explain(struct cli *cli, const struct probe_plan *plan, struct probe
     }
     kernel_evidence(cli, to, &d);
     remedies(cli, to, &d);
+    keep_smallest(run, &d, to);
 }
 
 /* A result without a fault, or beside one, that says less than "clean". */
@@ -252,6 +278,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
                     struct finding_list *findings)
 {
     const struct gemm_result *r = run->result;
+    struct gemm_source source = gemm_source_of_plan(plan->plan);
     for (enum gemm_fault_kind kind = 1; kind < GEMM_FAULT_KIND_COUNT && run->guarded; kind++) {
         for (size_t operand = 0; operand <= GEMM_OPERAND_NONE; operand++) {
             uint64_t count = 0;
@@ -259,7 +286,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
                 count += r->faults[i].kind == kind && r->faults[i].operand == operand;
             }
             if (count != 0) {
-                explain(cli, plan, run, kind, (enum gemm_operand)operand, count, findings);
+                probe_explain(cli, &source, run, kind, (enum gemm_operand)operand, count, findings);
             }
         }
     }

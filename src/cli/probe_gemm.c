@@ -6,6 +6,7 @@
 
 #include "cli/probe.h"
 #include "cli/probe_state.h"
+#include "cli/reproducer_make.h"
 #include "cli/session.h"
 
 enum {
@@ -96,6 +97,7 @@ struct trial_set {
     struct probe_run *runs;
     struct probe_state *state;
     uint64_t probes;
+    bool folder_made; /* of the reproducer, by us */
 };
 
 static enum status try_all(struct cli *cli, struct trial_set *set, struct finding_list *findings,
@@ -166,6 +168,45 @@ static enum status check_operands(const struct cli *cli, struct err *err)
     return ST_OK;
 }
 
+/* Of all libraries, the smallest product; of equals, the first library's. */
+static struct probe_run *smallest_of(const struct trial_set *set)
+{
+    struct probe_run *best = NULL;
+    double least = 0;
+    for (size_t i = 0; i < set->libraries.count; i++) {
+        struct probe_run *run = &set->runs[i];
+        const struct gemm_shape *s = &run->smallest.diagnosis.probe.shape;
+        double volume = (double)s->m * (double)s->n * (double)s->k * (double)s->batch;
+        if (run->smallest.found && (best == NULL || volume < least)) {
+            best = run;
+            least = volume;
+        }
+    }
+    return best;
+}
+
+static enum status write_reproducer(struct cli *cli, const struct trial_set *set,
+                                    const char *folder, struct text_list *notes, struct err *err)
+{
+    struct probe_run *run = smallest_of(set);
+    if (run == NULL) {
+        *VEC_PUSH(cli->arena, notes) = arena_fmt(
+            cli->arena, "no reproducer was written: nothing failed each time it was run");
+        if (set->folder_made) {
+            rmdir(folder);
+        }
+        return ST_OK;
+    }
+    struct reproducer r = {
+        .target = &run->target,
+        .identity = &run->result->identity,
+        .diagnosis = &run->smallest.diagnosis,
+        .title = run->smallest.title,
+        .claim = run->smallest.claim,
+    };
+    return reproducer_make(cli, &r, NULL, folder, notes, err);
+}
+
 int probe_gemm(struct cli *cli)
 {
     struct err err = {0};
@@ -180,6 +221,10 @@ int probe_gemm(struct cli *cli)
         st = probe_state_open(cli->arena, state, set.plan.digest, gemm_plan_count(set.plan.plan),
                               &set.state, &err);
     }
+    const char *folder = cli_value(cli, "reproducer", NULL);
+    if (st == ST_OK && folder != NULL) {
+        st = reproducer_folder(folder, &set.folder_made, &err);
+    }
     if (st != ST_OK) {
         return cli_fail(cli, st == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
@@ -192,6 +237,9 @@ int probe_gemm(struct cli *cli)
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     struct report report = {.command = "probe", .schema_version = 1};
+    if (folder != NULL && write_reproducer(cli, &set, folder, &report.notes, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
     report.lists[report.list_count++] = (struct report_list){.key = "findings",
                                                              .findings = &findings};
     report.numbers[report.number_count++] = (struct report_number){"probes", (int64_t)set.probes};

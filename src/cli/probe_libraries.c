@@ -90,6 +90,13 @@ static void from_loader(struct cli *cli, struct probe_library_list *list)
     }
 }
 
+void probe_libraries_of_loader(struct cli *cli, struct probe_library_list *ret_list)
+{
+    struct probe_library_list list = {0};
+    from_loader(cli, &list);
+    *ret_list = list;
+}
+
 void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list)
 {
     struct probe_library_list list = {0};

@@ -353,8 +353,9 @@ static void tell_gemm_fault(struct arena *a, const struct process *p, struct fin
                            function, fault_gemm_text(a, &e->u.gemm), e->u.gemm.lda, e->u.gemm.ldb,
                            e->u.gemm.ldc, e->u.gemm.a, e->u.gemm.b, e->u.gemm.c));
     add_evidence(a, f, p->source, arena_fmt(a, "served by %s", served_by(a, p)));
-    *VEC_PUSH(a, &f->remedy) = "assay probe --library THAT_LIBRARY puts the library on trial alone "
-                               "and names the smallest product that fails, for its maintainers";
+    *VEC_PUSH(a, &f->remedy) =
+        "assay reproduce RUN makes the smallest program of it that fails alone, "
+        "for the library's maintainers";
     *VEC_PUSH(a, &f->remedy) = "use another BLAS for this job until the library is mended";
 }
 

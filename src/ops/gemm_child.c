@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * One probe after another in a child: place the operands, fill them, call, judge. On the CPU the
- * operands are filled in place; a GPU gets copies.
+ * operands are filled in place; a GPU gets copies (gemm_device.c).
  */
 #include "ops/gemm_child.h"
 
@@ -65,6 +65,7 @@ static enum status start(struct gemm_child *t, struct err *err)
         t->device->map_strength_set = true;
         t->device->map_strength = GUARD_NONE;
     }
+    t->device->map_path = target->unguarded ? 0 : target->map_path;
     TRY(guard_open(t->arena, t->device, &t->guard, err));
     unsigned mode = float_mode();
     TRY(target->vendor->open(t->arena, t->device, target->path, &t->library, err));
@@ -180,10 +181,16 @@ static bool choose(struct gemm_child *t, const struct gemm_probe *probe,
         return false;
     }
     *ret_choice = t->choices[probe->choice % t->choice_count];
+    for (size_t i = 0; i < t->choice_count && probe->algorithm_set; i++) {
+        if (memcmp(t->choices[i].opaque, &probe->algorithm, sizeof probe->algorithm) == 0) {
+            *ret_choice = t->choices[i];
+            break;
+        }
+    }
     return true;
 }
 
-static void finish(struct gemm_child *t, size_t index, struct gemm_fault *fault)
+void gemm_child_finish(struct gemm_child *t, size_t index, struct gemm_fault *fault)
 {
     t->shared->result.probes++;
     if (fault->kind != GEMM_OK) {
@@ -228,7 +235,7 @@ static void run_host(struct gemm_child *t, const struct gemm_probe *probe, size_
         gemm_judge(probe, t->numbers, &layout, &fault, &worst);
         r->worst = fault.kind == GEMM_OK ? worst : r->worst;
     }
-    finish(t, index, &fault);
+    gemm_child_finish(t, index, &fault);
 }
 
 void gemm_child_item(void *context, size_t index)
@@ -247,8 +254,10 @@ void gemm_child_item(void *context, size_t index)
         r->declined++;
     } else if (touched(&probe.shape) > t->memory_bytes / 2) {
         r->skipped++;
-    } else {
+    } else if (t->target->device_kind == DEVICE_CPU) {
         run_host(t, &probe, index);
+    } else {
+        gemm_device_run(t, &probe, index);
     }
 }
 
@@ -311,5 +320,5 @@ void gemm_child_faulted(void *context, size_t index, const struct isolate_end *e
     struct gemm_child *t = context;
     struct gemm_fault fault;
     gemm_attribute(&t->shared->placement, end, &fault);
-    finish(t, index, &fault);
+    gemm_child_finish(t, index, &fault);
 }

@@ -40,12 +40,21 @@ struct gemm_child {
     size_t choice_count;
     struct gemm_shape choices_for; /* the shape they were asked for */
     bool choices_known;
+    void *workspace;       /* of devices; NULL until it is needed */
+    struct arena *staging; /* of devices: host copies; NULL until it is needed */
 };
 
 /* isolate_batch's functions; context is a struct gemm_child. */
 void gemm_child_start(void *context);
 void gemm_child_item(void *context, size_t index);
 void gemm_child_faulted(void *context, size_t index, const struct isolate_end *end);
+
+/* Counts a product that was run, and keeps the fault when there is one. */
+void gemm_child_finish(struct gemm_child *t, size_t index, struct gemm_fault *fault);
+
+/* One product on a device, placed, called, judged and counted (gemm_device.c). Does not return where
+ * the device met a fault: the child ends. */
+void gemm_device_run(struct gemm_child *t, const struct gemm_probe *probe, size_t index);
 
 /* What an end was and which operand it belongs to, from the placement; fills all but `index`. */
 void gemm_attribute(const struct gemm_placement *placement, const struct isolate_end *end,

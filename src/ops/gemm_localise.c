@@ -14,6 +14,8 @@
 
 enum {
     EXAMPLES_MAX = 64,
+    DEVICE_EXAMPLES_MAX = 2,
+    DEVICE_PAD_STEPS = 9, /* powers of four from 16 bytes: up to a megabyte */
     PAD_STEPS = 64,
     CHOICES_TRIED = 24
 };
@@ -25,16 +27,23 @@ const char *gemm_kernel_verdict_name(enum gemm_kernel_verdict verdict)
     return verdict < GEMM_KERNEL_VERDICT_COUNT ? names[verdict] : "unknown";
 }
 
+static bool on_device(const struct gemm_shrink *z)
+{
+    return z->target->device_kind != DEVICE_CPU;
+}
+
 static double volume(const struct gemm_shape *s)
 {
     return (double)(s->m + 1) * (double)(s->n + 1) * (double)(s->k + 1) * (double)s->batch;
 }
 
-/* Failing products of the campaign, smallest first, at most EXAMPLES_MAX. */
+/* Failing products of the campaign, smallest first, at most EXAMPLES_MAX (on a device, where each
+ * costs seconds, DEVICE_EXAMPLES_MAX). */
 static void collect_examples(struct gemm_shrink *z, const struct gemm_source *source,
                              const struct gemm_result *result, struct gemm_probe_list *ret)
 {
     struct gemm_probe_list list = {0};
+    size_t most = on_device(z) ? DEVICE_EXAMPLES_MAX : EXAMPLES_MAX;
     for (size_t i = 0; i < result->fault_count; i++) {
         const struct gemm_fault *f = &result->faults[i];
         if (f->kind != z->kind || f->operand != z->operand) {
@@ -43,7 +52,7 @@ static void collect_examples(struct gemm_shrink *z, const struct gemm_source *so
         struct gemm_probe p;
         source->get(source->context, f->index, &p);
         size_t at = list.count;
-        if (list.count < EXAMPLES_MAX) {
+        if (list.count < most) {
             VEC_PUSH(z->arena, &list);
         } else if (volume(&list.items[--at].shape) <= volume(&p.shape)) {
             continue;
@@ -87,28 +96,64 @@ static enum status prefer_choice(struct gemm_shrink *z, struct err *err)
     return ST_OK;
 }
 
+/* With other bytes next to it, a device's fault is told at another address: any counts there. */
+static bool is_faulty(const struct gemm_shrink *z, size_t index)
+{
+    for (size_t i = 0; on_device(z) && i < z->result->fault_count; i++) {
+        if (z->result->faults[i].index == index) {
+            return true;
+        }
+    }
+    return gemm_shrink_outcome(z, index) != NULL;
+}
+
 /* Readable bytes at the edge with which all examples are clean. */
 static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_probe_list *examples,
                                     int64_t *ret_bytes, struct err *err)
 {
-    size_t size = dtype_info(z->best.shape.dtype_ab)->size;
+    uint32_t size = dtype_info(z->best.shape.dtype_ab)->size;
     struct gemm_probe_list list = {0};
-    for (uint32_t step = 1; step <= PAD_STEPS; step++) {
+    uint32_t steps = on_device(z) ? DEVICE_PAD_STEPS : PAD_STEPS;
+    for (uint32_t step = 1; step <= steps; step++) {
         for (size_t i = 0; i < examples->count; i++) {
             struct gemm_probe p = examples->items[i];
-            p.extra_bytes = step * (uint32_t)size;
+            p.extra_bytes = on_device(z) ? (uint32_t)4 << (2 * step) : step * size;
             *VEC_PUSH(z->arena, &list) = p;
         }
     }
     TRY(gemm_shrink_run(z, &list, err));
-    uint32_t last_bad = 0;
+    size_t bad = 0; /* number of items up to the last that fails */
     for (size_t i = 0; i < list.count; i++) {
-        if (gemm_shrink_outcome(z, i) != NULL) {
-            last_bad = list.items[i].extra_bytes;
+        bad = is_faulty(z, i) ? i + 1 : bad;
+    }
+    size_t next = (bad + examples->count - 1) / examples->count * examples->count;
+    *ret_bytes = next < list.count ? (int64_t)list.items[next].extra_bytes : -1;
+    return ST_OK;
+}
+
+/* A device that tells no address: with only one of the operands at a hole, the one that matters is the
+ * one that still fails. */
+static enum status find_operand(struct gemm_shrink *z, struct err *err)
+{
+    struct gemm_probe_list list = {0};
+    for (unsigned i = 0; i < GEMM_OPERAND_COUNT; i++) {
+        struct gemm_probe p = z->best;
+        p.only = i + 1;
+        *VEC_PUSH(z->arena, &list) = p;
+    }
+    TRY(gemm_shrink_run(z, &list, err));
+    for (size_t i = 0; i < list.count; i++) {
+        const struct gemm_fault *f = gemm_shrink_outcome(z, i);
+        if (f != NULL) {
+            z->best = list.items[i];
+            z->fault = *f;
+            z->fault.kind = GEMM_TOUCHES_OUTSIDE;
+            z->fault.operand = (enum gemm_operand)i;
+            z->fault.distance = 0;
+            z->fault.distance_unknown = true;
+            return ST_OK;
         }
     }
-    bool found = last_bad < PAD_STEPS * (uint32_t)size;
-    *ret_bytes = found ? (int64_t)last_bad + (int64_t)size : -1;
     return ST_OK;
 }
 
@@ -208,7 +253,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
         }
     }
     enum status st = repeat(&z, &examples, &d.repeats, err);
-    if (st == ST_OK && d.repeats) {
+    if (st == ST_OK && d.repeats && !on_device(&z)) {
         st = prefer_choice(&z, err);
     }
     if (st == ST_OK && d.repeats) {
@@ -217,7 +262,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
     if (st == ST_OK && d.repeats && kind != GEMM_HANGS) {
         st = gemm_shrink_neighbours(&z, a, &d.neighbours, err);
     }
-    if (st == ST_OK && d.repeats && is_edge(kind)) {
+    if (st == ST_OK && d.repeats && (is_edge(kind) || (kind == GEMM_STRAYS && on_device(&z)))) {
         st = find_clean_bytes(&z, &examples, &d.clean_bytes, err);
     }
     if (st == ST_OK && d.repeats) {
@@ -228,6 +273,9 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
             *to = kernels.items[i];
             to->name = arena_strdup(a, to->name);
         }
+    }
+    if (st == ST_OK && d.repeats && kind == GEMM_STRAYS && on_device(&z)) {
+        st = find_operand(&z, err);
     }
     d.probe = z.best;
     d.fault = z.fault;

@@ -57,6 +57,19 @@ uint64_t gemm_extent_c(const struct gemm_shape *s)
     return extent(s->m, s->n, s->ldc, s->batch, s->stride_c);
 }
 
+size_t gemm_shape_alignment(const struct gemm_shape *s, size_t most)
+{
+    size_t size_ab = dtype_info(s->dtype_ab)->size;
+    size_t size_c = dtype_info(s->dtype_c)->size;
+    uint64_t all = gemm_extent_a(s) * size_ab | gemm_extent_b(s) * size_ab |
+                   gemm_extent_c(s) * size_c;
+    size_t least = size_ab > size_c ? size_ab : size_c;
+    while (most > least && all % most != 0) {
+        most /= 2;
+    }
+    return most > least ? most : least;
+}
+
 static int64_t at_least_one(int64_t n)
 {
     return n > 0 ? n : 1;

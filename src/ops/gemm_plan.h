@@ -51,6 +51,11 @@ struct gemm_probe {
     enum gemm_poison poison;
     bool plain_padding;   /* padding of A and B holds zeros in place of NaN */
     uint32_t extra_bytes; /* readable bytes between each operand and the hole */
+    /* Devices, where a fault tells no operand: only this one (its number and 1) lies at a hole. */
+    unsigned only;
+    /* Devices: the choice whose record begins with this, where the library offers it. */
+    bool algorithm_set;
+    uint64_t algorithm;
 };
 
 /* One product that the user asks for; negative fields are varied by the plan. */
@@ -95,6 +100,10 @@ uint64_t gemm_extent_c(const struct gemm_shape *s);
 
 /* Smallest leading dimensions and strides for the sizes and transposes in `s`, plus pads. */
 void gemm_shape_pack(struct gemm_shape *s, int64_t pad_a, int64_t pad_b, int64_t pad_c);
+
+/* The largest power of two, at most `most`, that divides the bytes of every operand, and no less than an
+ * element: operands that end at a hole can be promised to be so aligned. */
+size_t gemm_shape_alignment(const struct gemm_shape *s, size_t most);
 
 /* A file of products, one a line: "M N K [name=value ...]", names transpose (nn, nt, tn, tt), lda,
  * ldb, ldc, batch, alpha, beta, dtype; '#' starts a comment. `memory_bytes`: more than that is

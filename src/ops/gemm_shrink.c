@@ -14,16 +14,30 @@ enum {
     ROUNDS_MAX = 200,
     BELOW_MAX = 20000,
     BELOW_SIDE = 48,
-    HANG_MS = 1000
+    TILE = 64,
+    HANG_MS = 1000,
+    DEVICE_MS = 120000
 };
+
+static bool none_yet(void *context, const struct gemm_result *so_far, size_t done)
+{
+    (void)context;
+    (void)done;
+    return so_far->faulty == 0;
+}
 
 enum status gemm_shrink_run(struct gemm_shrink *z, const struct gemm_probe_list *list,
                             struct err *err)
 {
     const struct gemm_source source = gemm_source_of_list(list);
+    bool device = z->target->device_kind != DEVICE_CPU;
     const struct gemm_trial_options options = {
-        .deadline_ms = z->kind == GEMM_HANGS ? HANG_MS : 0,
+        .deadline_ms = device                  ? DEVICE_MS
+                       : z->kind == GEMM_HANGS ? HANG_MS
+                                               : 0,
         .crashes_allowed = (unsigned)list->count,
+        /* A fault of a device costs seconds: the first will do, where one is all that is asked. */
+        .tick = device && z->first_only ? none_yet : NULL,
     };
     return gemm_trial(z->target, &source, &options, z->result, err);
 }
@@ -60,6 +74,9 @@ static struct gemm_probe resized(const struct gemm_probe *p, int64_t m, int64_t 
     q.shape.n = n;
     q.shape.k = k;
     gemm_shape_pack(&q.shape, pads.a, pads.b, pads.c);
+    if (q.shape.alignment_bytes != 0) {
+        q.shape.alignment_bytes = gemm_shape_alignment(&q.shape, p->shape.alignment_bytes);
+    }
     return q;
 }
 
@@ -71,7 +88,10 @@ static enum status take_first(struct gemm_shrink *z, const struct gemm_probe_lis
     if (list->count == 0) {
         return ST_OK;
     }
-    TRY(gemm_shrink_run(z, list, err));
+    z->first_only = true;
+    enum status st = gemm_shrink_run(z, list, err);
+    z->first_only = false;
+    TRY(st);
     const struct gemm_result *r = z->result;
     const struct gemm_fault *first = NULL;
     for (size_t i = 0; i < r->fault_count; i++) {
@@ -221,7 +241,7 @@ static enum status try_below(struct gemm_shrink *z, struct err *err)
 
 enum status gemm_shrink(struct gemm_shrink *z, struct err *err)
 {
-    bool jumpable = z->kind < GEMM_ABORTS;
+    bool jumpable = z->kind < GEMM_ABORTS && z->target->device_kind == DEVICE_CPU;
     TRY(make_plain(z, err));
     if (z->kind != GEMM_HANGS) {
         TRY(make_smaller(z, err));
@@ -250,6 +270,15 @@ enum status gemm_shrink_neighbours(struct gemm_shrink *z, struct arena *a,
         *VEC_PUSH(z->arena, &list) = resized(&z->best, sizes[0], sizes[1], sizes[2]);
         VEC_PUSH(a, &words)->change = arena_fmt(a, "%c=%lld", "mnk"[d / 2],
                                                 (long long)sizes[d / 2]);
+    }
+    for (int d = 0; d < 3; d++) {
+        int64_t sizes[] = {s->m, s->n, s->k};
+        int64_t whole = (sizes[d] + TILE - 1) / TILE * TILE;
+        if (whole > sizes[d] + 1) {
+            sizes[d] = whole; /* a size that fills the tile of most kernels */
+            *VEC_PUSH(z->arena, &list) = resized(&z->best, sizes[0], sizes[1], sizes[2]);
+            VEC_PUSH(a, &words)->change = arena_fmt(a, "%c=%lld", "mnk"[d], (long long)whole);
+        }
     }
     for (int d = 0; d < 3; d++) {
         struct gemm_probe p = z->best;

@@ -11,6 +11,7 @@ struct gemm_shrink {
     enum gemm_fault_kind kind;
     enum gemm_operand operand;
     struct gemm_result *result; /* of the last run */
+    bool first_only;            /* a run on a device may stop at its first fault */
     struct gemm_probe best;     /* fails as wanted */
     struct gemm_fault fault;
 };
@@ -25,7 +26,7 @@ const struct gemm_fault *gemm_shrink_outcome(const struct gemm_shrink *z, size_t
 /* Makes z->best as small and plain as it still fails. */
 enum status gemm_shrink(struct gemm_shrink *z, struct err *err) MUST_USE;
 
-/* The variants of z->best one step away. Words live in `a`. */
+/* The variants of z->best one step away, and those with a size that fills a tile. Words live in `a`. */
 enum status gemm_shrink_neighbours(struct gemm_shrink *z, struct arena *a,
                                    struct gemm_neighbour_list *ret, struct err *err) MUST_USE;
 

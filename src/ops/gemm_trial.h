@@ -52,6 +52,7 @@ struct gemm_fault {
     enum gemm_fault_kind kind;
     enum gemm_operand operand;
     enum guard_side side;
+    bool distance_unknown; /* a device told no address; the operand was found by trying */
     int64_t distance; /* bytes from the operand's edge: -4 is the element before its first byte, 0
                        * the first byte behind its last */
     int64_t row, column; /* of the cell of C; -1 when there is none */
@@ -71,7 +72,8 @@ struct gemm_target {
     const char *path;
     const char *variable; /* environment of the child: forces a kernel; NULL: none */
     const char *value;
-    bool unguarded; /* test hook: memory without holes */
+    bool unguarded;    /* memory without holes: for comparison, and a test hook */
+    unsigned map_path; /* of devices: what guard_prove() proved, and 1; 0: the first that works */
 };
 
 /* Items to run. */

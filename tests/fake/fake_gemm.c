@@ -51,6 +51,7 @@ static void read_too_far(const struct fake_gemm *g)
 {
     for (int64_t j = g->n; planted(g, "tile64") && j < up(g->n, TILE); j++) {
         at(g, true, 0, j, g->batch - 1);
+        at(g, true, g->k - 1, j, g->batch - 1);
     }
     for (int64_t l = g->k; planted(g, "ktail") && l < up(g->k, DEPTH); l++) {
         at(g, false, g->m - 1, l, g->batch - 1);

@@ -136,6 +136,12 @@ FAKE_EXPORT int hipDeviceGet(int *device, int ordinal)
     return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
 }
 
+FAKE_EXPORT int hipGetDevice(int *device)
+{
+    *device = 0;
+    return SUCCESS;
+}
+
 FAKE_EXPORT int hipSetDevice(int device)
 {
     return device == 0 ? SUCCESS : INVALID_DEVICE;

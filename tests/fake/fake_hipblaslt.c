@@ -95,6 +95,31 @@ FAKE_EXPORT int hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, c
                             : INVALID_VALUE;
 }
 
+static int get(void *to, size_t room, const void *from, size_t bytes, size_t *written)
+{
+    if (room < bytes) {
+        return INVALID_VALUE;
+    }
+    memcpy(to, from, bytes);
+    *written = bytes;
+    return OK;
+}
+
+FAKE_EXPORT int hipblasLtMatrixLayoutGetAttribute(const void *layout, int attribute, void *value,
+                                                  size_t bytes, size_t *written)
+{
+    const struct layout *l = layout;
+    switch (attribute) {
+    case 0: return get(value, bytes, &l->batch, sizeof l->batch, written);
+    case 1: return get(value, bytes, &l->stride, sizeof l->stride, written);
+    case 2: return get(value, bytes, &l->type, sizeof l->type, written);
+    case 4: return get(value, bytes, &l->rows, sizeof l->rows, written);
+    case 5: return get(value, bytes, &l->columns, sizeof l->columns, written);
+    case 6: return get(value, bytes, &l->ld, sizeof l->ld, written);
+    default: return INVALID_VALUE;
+    }
+}
+
 FAKE_EXPORT int hipblasLtMatmulDescCreate(void **desc, int compute, int scale)
 {
     struct desc *d = calloc(1, sizeof *d);
@@ -119,6 +144,19 @@ FAKE_EXPORT int hipblasLtMatmulDescSetAttribute(void *desc, int attribute, const
     case 2: return set(&d->epilogue, sizeof d->epilogue, value, bytes);
     case 3: return set(&d->bias, sizeof d->bias, value, bytes);
     case 4: return set(&d->bias_type, sizeof d->bias_type, value, bytes);
+    default: return INVALID_VALUE;
+    }
+}
+
+FAKE_EXPORT int hipblasLtMatmulDescGetAttribute(const void *desc, int attribute, void *value,
+                                                size_t bytes, size_t *written)
+{
+    const struct desc *d = desc;
+    switch (attribute) {
+    case 0: return get(value, bytes, &d->transpose_a, sizeof d->transpose_a, written);
+    case 1: return get(value, bytes, &d->transpose_b, sizeof d->transpose_b, written);
+    case 2: return get(value, bytes, &d->epilogue, sizeof d->epilogue, written);
+    case 3: return get(value, bytes, &d->bias, sizeof d->bias, written);
     default: return INVALID_VALUE;
     }
 }
