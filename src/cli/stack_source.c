@@ -56,6 +56,11 @@ enum status stack_source_machine(const struct cli *cli, const struct stack *like
     };
     stack_collect(cli->arena, &c, ret_stack);
     arena_free(scratch);
+    if (ret_stack->python == NULL && cli_value(cli, "python", NULL) != NULL) {
+        return err_set(err, ST_ABSENT,
+                       "there is no Python environment at '%s': expected its folder or its python",
+                       python);
+    }
     if (root[0] != '\0') {
         ret_stack->source = root;
     }

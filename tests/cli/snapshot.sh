@@ -150,6 +150,8 @@ expect "no operands" 64 "$ASSAY" diff
 expect "three operands" 64 "$ASSAY" diff a b c
 expect "--root beside two" 64 "$ASSAY" diff good.lock good.lock --root "$root"
 expect "operand of snapshot" 64 "$ASSAY" snapshot good.lock
+expect "no such environment" 2 "$ASSAY" snapshot --root "$root" --python /nowhere
+says "no such environment" err "no Python environment at '/nowhere'"
 expect "no such root" 2 "$ASSAY" snapshot --root "$TMP/nowhere"
 expect "unwritable" 2 "$ASSAY" snapshot --root "$root" -o nowhere/x
 expect "unwritable plan" 2 "$ASSAY" rollback good.lock --root "$root" --script nowhere/x
