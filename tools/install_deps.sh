@@ -8,7 +8,7 @@ build="gcc g++ meson ninja-build pkg-config libvectorscan-dev libpcre2-dev libja
 test="$build python3 libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev ripgrep zstd jq python3-yaml binutils mandoc strace valgrind"
 full="$test python3-venv python3-pip python3-torch"
 # Tools to compare with; a distribution that has none of them skips those comparisons.
-compare="python3-torch clang-19 clang-tools-19 llvm-19 lld-19 llvm-14 librocrand1"
+compare="chromium python3-torch clang-19 clang-tools-19 llvm-19 lld-19 llvm-14 librocrand1"
 
 case "${1:-build}" in
 build) wanted=$build ;;

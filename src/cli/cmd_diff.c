@@ -91,13 +91,17 @@ static int run_diff(struct cli *cli)
     }
     if (stack_source_file(cli, cli->operands.items[0], &from, &err) != ST_OK ||
         (two ? stack_source_file(cli, cli->operands.items[1], &to, &err)
-             : stack_source_machine(cli, &to, NULL, &err)) != ST_OK) {
+             : stack_source_machine(cli, &from, &to, NULL, &err)) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     stack_diff_make(cli->arena, &from, &to, &d);
     struct finding_list findings = {0};
     stack_diff_findings(cli->arena, &d, &findings);
     struct report r = {.command = "diff", .schema_version = 1};
+    const char *other = stack_source_other_python(cli, &from, &to);
+    if (other != NULL) {
+        *VEC_PUSH(cli->arena, &r.notes) = other;
+    }
     report_tell(&r, "from", from.source);
     report_tell(&r, "to", to.source);
     r.lists[r.list_count++] = (struct report_list){.key = "findings", .findings = &findings};

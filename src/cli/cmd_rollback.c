@@ -343,7 +343,7 @@ static int run_rollback(struct cli *cli)
                         "rollback takes the snapshot to go back to: assay rollback good.lock");
     }
     if (stack_source_file(cli, cli->operands.items[0], &wanted, &err) != ST_OK ||
-        stack_source_machine(cli, &now, &fs, &err) != ST_OK) {
+        stack_source_machine(cli, &wanted, &now, &fs, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     stack_diff_make(a, &now, &wanted, &d);
@@ -366,6 +366,13 @@ static int run_rollback(struct cli *cli)
     }
     if (!rollback_is_empty(&plan)) {
         tell_checks(a, &plan, &findings);
+    }
+    const char *other = stack_source_other_python(cli, &now, &wanted);
+    if (other != NULL && plan.wheels.count != 0) {
+        struct finding *f = add_finding(a, &findings, "rollback-other-environment",
+                                        SEVERITY_UNKNOWN,
+                                        "the snapshot is of another Python environment", other);
+        evidence(a, f, "plan", "it would change the environment of this machine into that one");
     }
     if (write_files(cli, &plan, &r.notes, &err) != ST_OK) {
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);

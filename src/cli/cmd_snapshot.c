@@ -12,7 +12,7 @@ static int run_snapshot(struct cli *cli)
     if (cli->operands.count != 0) {
         return cli_fail(cli, EXIT_USAGE, "snapshot takes no operands; -o FILE names the lock file");
     }
-    if (stack_source_machine(cli, &s, NULL, &err) != ST_OK) {
+    if (stack_source_machine(cli, NULL, &s, NULL, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     for (size_t i = 0; i < s.gaps.count; i++) {

@@ -16,8 +16,21 @@ enum {
     LOCK_MAX = 64 << 20
 };
 
-enum status stack_source_machine(const struct cli *cli, struct stack *ret_stack, struct fs *ret_fs,
-                                 struct err *err)
+const char *stack_source_other_python(const struct cli *cli, const struct stack *a,
+                                      const struct stack *b)
+{
+    if (a->python == NULL || b->python == NULL || strcmp(a->python, b->python) == 0) {
+        return NULL;
+    }
+    return arena_fmt(
+        cli->arena,
+        "the Python environments are not the same one: %s and %s; --python names the one "
+        "of this machine to compare",
+        a->python, b->python);
+}
+
+enum status stack_source_machine(const struct cli *cli, const struct stack *like,
+                                 struct stack *ret_stack, struct fs *ret_fs, struct err *err)
 {
     const struct knowledge *k;
     struct facts *facts;
@@ -26,8 +39,12 @@ enum status stack_source_machine(const struct cli *cli, struct stack *ret_stack,
     const char *python = cli_value(cli, "python", NULL);
     TRY(session_knowledge(cli, &k, err));
     cli_progress(cli, "reading the stack of %s", root[0] != '\0' ? root : "this machine");
-    TRY(session_collect(cli, k, root, python, &facts, err));
     TRY(fs_open_root(cli->arena, root, &fs, err));
+    if (python == NULL && like != NULL && like->python != NULL &&
+        fs_is_dir(&fs, cli->arena, like->python)) {
+        python = like->python;
+    }
+    TRY(session_collect(cli, k, root, python, &facts, err));
     struct arena *scratch = arena_new(0);
     struct collect c = {
         .fs = &fs,
@@ -39,6 +56,11 @@ enum status stack_source_machine(const struct cli *cli, struct stack *ret_stack,
     };
     stack_collect(cli->arena, &c, ret_stack);
     arena_free(scratch);
+    if (ret_stack->python == NULL && cli_value(cli, "python", NULL) != NULL) {
+        return err_set(err, ST_ABSENT,
+                       "there is no Python environment at '%s': expected its folder or its python",
+                       python);
+    }
     if (root[0] != '\0') {
         ret_stack->source = root;
     }

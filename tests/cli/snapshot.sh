@@ -32,6 +32,10 @@ jq -e '[.changes[] | select(.name == "rocblas" and .change == "newer" and .matte
 expect "as a page" 1 "$ASSAY" diff mi300x.lock rx7900xtx.lock --format html -o diff.html
 grep -q '<td class="">rocblas</td>' diff.html || { echo "FAILED: the page lists the changes"; FAILED=1; }
 
+# The environment of the snapshot is compared, not another one.
+expect "another environment" 2 "$ASSAY" rollback mi300x.lock --root "$hosts/rx7900xtx/root" --python /usr
+says "another environment" out "rollback-other-environment"
+
 # A library rebuilt under the same version, a wheel whose files changed: same versions, other bytes.
 jq '.stack.library.rocblas.build_id = "aaaa"' mi300x.lock >a.lock
 jq '.stack.library.rocblas.build_id = "bbbb"' mi300x.lock >b.lock
@@ -70,6 +74,8 @@ grep -q MY_TOKEN good.lock && { echo "FAILED: a secret is in the lock file"; FAI
 wheel six 1.16.0 aaa # installed anew: another script, the same wheel
 expect "the same wheel again" 0 "$ASSAY" diff good.lock --root "$root" --python /srv/venv
 wheel six 1.16.0 bbb
+expect "its environment without being told" 0 "$ASSAY" diff good.lock --root "$root" --json
+jq -e '[.changes[] | select(.name == "six" and .change == "rebuilt")] | length == 1' out >/dev/null || { echo "FAILED: the environment of the snapshot is not compared"; FAILED=1; }
 expect "a wheel with other files" 0 "$ASSAY" diff good.lock --root "$root" --python /srv/venv
 says "a wheel with other files" out "rebuilt"
 wheel six 1.16.0 aaa
@@ -144,6 +150,8 @@ expect "no operands" 64 "$ASSAY" diff
 expect "three operands" 64 "$ASSAY" diff a b c
 expect "--root beside two" 64 "$ASSAY" diff good.lock good.lock --root "$root"
 expect "operand of snapshot" 64 "$ASSAY" snapshot good.lock
+expect "no such environment" 2 "$ASSAY" snapshot --root "$root" --python /nowhere
+says "no such environment" err "no Python environment at '/nowhere'"
 expect "no such root" 2 "$ASSAY" snapshot --root "$TMP/nowhere"
 expect "unwritable" 2 "$ASSAY" snapshot --root "$root" -o nowhere/x
 expect "unwritable plan" 2 "$ASSAY" rollback good.lock --root "$root" --script nowhere/x
