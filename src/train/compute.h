@@ -23,11 +23,12 @@ struct compute {
     const char *blas_summary;  /* "openblas 0.3.21", "own" */
 };
 
-/* Part [from, to) of a loop. */
-typedef void compute_part_fn(void *ctx, size_t from, size_t to);
+/* Part [from, to) of a loop. `lane` is below `threads` and no other part has it at the same time: for
+ * scratch memory. What is computed must not depend on it. */
+typedef void compute_part_fn(void *ctx, unsigned lane, size_t from, size_t to);
 
-/* Cuts 0 .. count - 1 into parts of `grain` and runs them on the threads. The cut does not depend on
- * the number of threads. grain 0: everything is one part. */
+/* Cuts 0 .. count - 1 into parts of `grain` (at least 1) and runs them on the threads. The cut does not
+ * depend on the number of threads. */
 void compute_parts(const struct compute *c, size_t count, size_t grain, compute_part_fn *fn, void *ctx);
 
 /*

@@ -37,12 +37,12 @@ struct run {
 /*
  * A token mixer. y[tokens, hidden] = mixer(x[tokens, hidden]). `layer` is what its maker_layer
  * returned. forward returns what its backward needs (may be NULL); x stays as it is until then.
- * backward sets dx[tokens, hidden] from dy[tokens, hidden], which it may overwrite.
+ * backward sets dx[tokens, hidden] from dy[tokens, hidden].
  */
 struct T(layer_pass) {
     void *(*forward)(const struct run *run, const void *layer, const real *x, real *y);
-    void (*backward)(const struct run *run, const void *layer, const void *kept, const real *x, real *dy,
-                     real *dx);
+    void (*backward)(const struct run *run, const void *layer, const void *kept, const real *x,
+                     const real *dy, real *dx);
 };
 
 extern const struct T(layer_pass) T(layer_passes)[LAYER_KIND_COUNT]; /* by enum layer_kind */

@@ -65,6 +65,9 @@ void maker_linear(struct maker *mk, struct linear *ret, const char *module, size
 void maker_norm(struct maker *mk, struct norm *ret, const char *module, enum norm_kind kind,
                 size_t width);
 
+/* Value `i` of a parameter, rounded to the list's precision. */
+void param_set(const struct param_list *list, struct param *p, size_t i, double value);
+
 /* Declares the token mixer of one decoder layer; `module` is the layer's path, "model.layers.0". The
  * result is handed to the forward and backward of layer.h. */
 typedef void *maker_layer_fn(struct maker *mk, const char *module);
@@ -78,6 +81,7 @@ extern const struct maker_layer maker_layers[LAYER_KIND_COUNT]; /* by enum layer
 
 /* LAYER_FULL_ATTENTION without a gate. Order in the file: q, k, v, o, then q_norm, k_norm. */
 struct attention {
+    const char *module; /* "model.layers.0.self_attn" */
     struct linear q, k, v, o;
     struct norm q_norm, k_norm; /* weight NULL: none */
 };
