@@ -10,7 +10,7 @@
 #include "train/conv3d.h"
 #include "train/frame_attention.h"
 #include "train/gelu.h"
-#include "train/layer_norm.h"
+#include "train/norm_layer.h"
 #include "train/mrope.h"
 #include "train/patch_place.h"
 #include "train/picture.h"
@@ -52,7 +52,7 @@ enum {
 };
 
 struct norm {
-    struct layer_norm_size n;
+    struct norm_layer n;
     double x[ROWS * WIDTH], weight[WIDTH], bias[WIDTH], y[ROWS * WIDTH], dy[ROWS * WIDTH];
     double dx[ROWS * WIDTH], dweight[WIDTH], dbias[WIDTH];
 };
@@ -60,7 +60,7 @@ struct norm {
 static double norm_loss(void *ctx)
 {
     struct norm *n = ctx;
-    layer_norm_forward_f64(&n->n, n->x, n->weight, n->bias, n->y);
+    norm_layer_forward_f64(&n->n, n->x, n->weight, n->bias, n->y);
     return weighted(n->y, n->dy, ROWS * WIDTH);
 }
 
@@ -72,7 +72,7 @@ static void layer_norm_matches_differences(void **state)
     fd_fill(n.weight, WIDTH, 2);
     fd_fill(n.bias, WIDTH, 3);
     fd_fill(n.dy, ROWS * WIDTH, 4);
-    layer_norm_backward_f64(&n.n, n.x, n.weight, n.dy, n.dx, n.dweight, n.dbias);
+    norm_layer_backward_f64(&n.n, n.x, n.weight, n.dy, n.dx, n.dweight, n.dbias);
     const struct fd_tensor t[] = {{"x", n.x, n.dx, ROWS * WIDTH},
                                   {"weight", n.weight, n.dweight, WIDTH},
                                   {"bias", n.bias, n.dbias, WIDTH}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "train/layer_norm.h"
+#include "train/norm_layer.h"
 
 #include "train/rows.h"
 
@@ -8,7 +8,7 @@ struct moments {
 };
 
 /* The mean first, then the squares about it: no cancellation. */
-static struct moments moments_of(const struct layer_norm_size *n, const real *x)
+static struct moments moments_of(const struct norm_layer *n, const real *x)
 {
     real sum = 0, squares = 0;
     for (size_t i = 0; i < n->width; i++) {
@@ -21,7 +21,7 @@ static struct moments moments_of(const struct layer_norm_size *n, const real *x)
     return (struct moments){mean, 1 / real_sqrt(squares / (real)n->width + (real)n->eps)};
 }
 
-void T(layer_norm_forward)(const struct layer_norm_size *n, const real *x, const real *weight,
+void T(norm_layer_forward)(const struct norm_layer *n, const real *x, const real *weight,
                            const real *bias, real *y)
 {
     bool bf16 = n->precision == PRECISION_BF16;
@@ -36,7 +36,7 @@ void T(layer_norm_forward)(const struct layer_norm_size *n, const real *x, const
 }
 
 /* With h = (x - mean) inverse and u = dy weight: dx = inverse (u - mean(u) - h mean(u h)) */
-void T(layer_norm_backward)(const struct layer_norm_size *n, const real *x, const real *weight,
+void T(norm_layer_backward)(const struct norm_layer *n, const real *x, const real *weight,
                             const real *dy, real *dx, real *dweight, real *dbias)
 {
     bool bf16 = n->precision == PRECISION_BF16;
