@@ -12,14 +12,15 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-#include "train/real.h"
+#include "device/gemm.h"
 
-struct gemm_library;
+#include "train/real.h"
 
 struct compute {
     unsigned threads;
     bool reference;            /* plain loops, sums in double and in order of the index */
     struct gemm_library *blas; /* NULL: own code */
+    struct gemm_choice blas_f32, blas_f64; /* its entry points */
     const char *blas_summary;  /* "openblas 0.3.21", "own" */
 };
 
