@@ -6,7 +6,6 @@
 
 #include "device/blas.h"
 #include "device/library.h"
-
 #include "train/model_inside.h"
 
 /* Each library's way to be told its threads; a slot stays NULL where it has none. */
@@ -40,9 +39,16 @@ static void set_threads(const struct library *library, unsigned threads)
 static enum status choose(struct gemm_library *blas, enum dtype t, struct gemm_choice *ret,
                           struct err *err)
 {
-    const struct gemm_shape shape = {
-        .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1, .batch = 1, .dtype_ab = t, .dtype_c = t,
-        .alpha = 1};
+    const struct gemm_shape shape = {.m = 1,
+                                     .n = 1,
+                                     .k = 1,
+                                     .lda = 1,
+                                     .ldb = 1,
+                                     .ldc = 1,
+                                     .batch = 1,
+                                     .dtype_ab = t,
+                                     .dtype_c = t,
+                                     .alpha = 1};
     size_t count = 0;
     return gemm_vendor_blas.choices(blas, &shape, ret, 1, &count, err);
 }

@@ -30,7 +30,8 @@ static void rows(void *ctx, unsigned lane, size_t from, size_t to)
                 sum += (double)a[l * a_step] * (double)b[l * b_step];
             }
             real *to_c = p->out + i * p->ldo + j;
-            *to_c = (real)((double)p->alpha * sum + (p->beta == 0 ? 0 : (double)p->beta * (double)*to_c));
+            *to_c = (real)((double)p->alpha * sum +
+                           (p->beta == 0 ? 0 : (double)p->beta * (double)*to_c));
         }
     }
 }
@@ -43,9 +44,9 @@ void T(gemm)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size
     compute_parts(c, m, work >= 65536 ? 1 : 65536 / work, rows, &p);
 }
 
-void T(gemm_part)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size_t k, real alpha,
-                  const real *a, size_t lda, const real *b, size_t ldb, real beta, real *out,
-                  size_t ldo)
+void T(gemm_part)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size_t k,
+                  real alpha, const real *a, size_t lda, const real *b, size_t ldb, real beta,
+                  real *out, size_t ldo)
 {
     struct product p = {ta, tb, n, k, alpha, beta, a, b, lda, ldb, out, ldo};
     (void)c;

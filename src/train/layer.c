@@ -67,8 +67,8 @@ void T(grad_add)(const struct run *run, struct param *p, real *g)
     }
 }
 
-void T(watch)(const struct run *run, const char *module, const char *what, size_t rows, size_t width,
-              const real *values)
+void T(watch)(const struct run *run, const char *module, const char *what, size_t rows,
+              size_t width, const real *values)
 {
     if (run->watch != NULL) {
         char name[400];

@@ -36,8 +36,9 @@ static void probabilities(const struct attend *c, const struct block *b, size_t 
     real scale = (real)(1 / sqrt((double)c->head_dim));
     const real *q = c->q + (b->start + b->first) * c->q_width + head * c->head_dim;
     const real *k = c->k + b->start * c->kv_width + head / c->group * c->head_dim;
-    T(gemm_part)(run->compute, false, true, b->rows, keys, c->head_dim, 1, q, c->q_width, k, c->kv_width, 0, p,
-                 keys);
+    T(gemm_part)
+    (run->compute, false, true, b->rows, keys, c->head_dim, 1, q, c->q_width, k, c->kv_width, 0, p,
+     keys);
     for (size_t i = 0; i < b->rows; i++) {
         real *row = p + i * keys;
         size_t seen = b->first + i + 1;
@@ -74,9 +75,10 @@ static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
         size_t keys = b->first + b->rows;
         probabilities(c, b, head, p);
         store_all(c->run, p, b->rows * keys);
-        T(gemm_part)(c->run->compute, false, false, b->rows, c->head_dim, keys, 1, p, keys,
-                     c->v + b->start * c->kv_width + head / c->group * c->head_dim, c->kv_width, 0,
-                     c->y + (b->start + b->first) * c->q_width + head * c->head_dim, c->q_width);
+        T(gemm_part)
+        (c->run->compute, false, false, b->rows, c->head_dim, keys, 1, p, keys,
+         c->v + b->start * c->kv_width + head / c->group * c->head_dim, c->kv_width, 0,
+         c->y + (b->start + b->first) * c->q_width + head * c->head_dim, c->q_width);
     }
 }
 
@@ -98,8 +100,8 @@ static void softmax_backward(const struct attend *c, size_t rows, size_t keys, r
 }
 
 /* One block of one query head: sets dq, adds to the head's dk and dv [sequence, head_dim]. */
-static void backward_block(const struct attend *c, const struct block *b, size_t head, real *p, real *dp,
-                           real *dk, real *dv)
+static void backward_block(const struct attend *c, const struct block *b, size_t head, real *p,
+                           real *dp, real *dk, real *dv)
 {
     const struct compute *compute = c->run->compute;
     size_t d = c->head_dim;
@@ -107,18 +109,22 @@ static void backward_block(const struct attend *c, const struct block *b, size_t
     size_t q_at = (b->start + b->first) * c->q_width + head * d;
     size_t kv_at = b->start * c->kv_width + head / c->group * d;
     probabilities(c, b, head, p);
-    T(gemm_part)(compute, false, true, b->rows, keys, d, 1, c->dy + q_at, c->q_width, c->v + kv_at, c->kv_width,
-                 0, dp, keys);
+    T(gemm_part)
+    (compute, false, true, b->rows, keys, d, 1, c->dy + q_at, c->q_width, c->v + kv_at, c->kv_width,
+     0, dp, keys);
     softmax_backward(c, b->rows, keys, p, dp);
-    T(gemm_part)(compute, true, false, keys, d, b->rows, 1, p, keys, c->dy + q_at, c->q_width, 1, dv, d);
-    T(gemm_part)(compute, false, false, b->rows, d, keys, 1, dp, keys, c->k + kv_at, c->kv_width, 0,
-                 c->dq + q_at, c->q_width);
-    T(gemm_part)(compute, true, false, keys, d, b->rows, 1, dp, keys, c->q + q_at, c->q_width, 1, dk, d);
+    T(gemm_part)
+    (compute, true, false, keys, d, b->rows, 1, p, keys, c->dy + q_at, c->q_width, 1, dv, d);
+    T(gemm_part)
+    (compute, false, false, b->rows, d, keys, 1, dp, keys, c->k + kv_at, c->kv_width, 0,
+     c->dq + q_at, c->q_width);
+    T(gemm_part)
+    (compute, true, false, keys, d, b->rows, 1, dp, keys, c->q + q_at, c->q_width, 1, dk, d);
 }
 
 /* dk and dv of one key head: the heads that share it are stored one by one, then summed. */
-static void add_head(const struct attend *c, size_t start, size_t length, size_t kv_head, const real *d_head,
-                     real *d_all)
+static void add_head(const struct attend *c, size_t start, size_t length, size_t kv_head,
+                     const real *d_head, real *d_all)
 {
     for (size_t t = 0; t < length; t++) {
         const real *from = d_head + t * c->head_dim;
@@ -186,12 +192,14 @@ static void lane_memory(struct attend *c, size_t reals)
     c->memory = T(take)(c->run->scratch, c->lane_reals * c->run->compute->threads);
 }
 
-void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v, real *y)
+void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v,
+                          real *y)
 {
     const struct train_batch *b = run->batch;
     struct tape_mark mark = tape_mark(run->scratch);
     struct attend c = attend_of(run, q, k, v);
-    struct block *blocks = tape_take(run->scratch, b->tokens / BLOCK + b->sequences, sizeof *blocks);
+    struct block *blocks = tape_take(run->scratch, b->tokens / BLOCK + b->sequences,
+                                     sizeof *blocks);
     size_t count = 0;
     for (size_t s = 0; s < b->sequences; s++) {
         size_t length = b->start[s + 1] - b->start[s];

@@ -67,7 +67,8 @@ static void weight_gradient(const struct run *run, struct param *p, size_t n, si
         return;
     }
     if (run->precision != PRECISION_BF16) {
-        T(gemm)(run->compute, true, false, rows, columns, n, 1, dy, rows, x, columns, 1, p->grad, columns);
+        T(gemm)
+        (run->compute, true, false, rows, columns, n, 1, dy, rows, x, columns, 1, p->grad, columns);
         return;
     }
     /* A framework makes the gradient of this micro-batch first, stores it, and adds what it stored. */
@@ -85,8 +86,9 @@ static void input_gradient(const struct run *run, size_t n, size_t out, size_t i
     bool apart = how == GRADIENT_ADD && run->precision == PRECISION_BF16;
     struct tape_mark mark = tape_mark(run->scratch);
     real *to = apart ? T(take)(run->scratch, n * in) : dx;
-    T(gemm)(run->compute, false, false, n, in, out, 1, dy, out, w, in,
-            how == GRADIENT_ADD && !apart ? 1 : 0, to, in);
+    T(gemm)
+    (run->compute, false, false, n, in, out, 1, dy, out, w, in,
+     how == GRADIENT_ADD && !apart ? 1 : 0, to, in);
     T(round_store)(run, to, n * in);
     if (apart) {
         T(add_store)(run, dx, to, n * in);
@@ -102,9 +104,11 @@ static real *adapter_forward(const struct run *run, const struct linear *l, size
     real *low = T(take)(run->kept, n * r);
     struct tape_mark mark = tape_mark(run->scratch);
     real *high = T(take)(run->scratch, n * l->out);
-    T(gemm)(run->compute, false, true, n, r, l->in, 1, x, l->in, l->lora_a->value, l->in, 0, low, r);
+    T(gemm)
+    (run->compute, false, true, n, r, l->in, 1, x, l->in, l->lora_a->value, l->in, 0, low, r);
     T(round_store)(run, low, n * r);
-    T(gemm)(run->compute, false, true, n, l->out, r, 1, low, r, l->lora_b->value, r, 0, high, l->out);
+    T(gemm)
+    (run->compute, false, true, n, l->out, r, 1, low, r, l->lora_b->value, r, 0, high, l->out);
     T(round_store)(run, high, n * l->out);
     scale_store(run, (real)l->lora_scale, high, high, n * l->out);
     T(add_store)(run, y, high, n * l->out);
@@ -112,9 +116,12 @@ static real *adapter_forward(const struct run *run, const struct linear *l, size
     return low;
 }
 
-void *T(linear_forward)(const struct run *run, const struct linear *l, size_t n, const real *x, real *y)
+void *T(linear_forward)(const struct run *run, const struct linear *l, size_t n, const real *x,
+                        real *y)
 {
-    T(gemm)(run->compute, false, true, n, l->out, l->in, 1, x, l->in, l->weight->value, l->in, 0, y, l->out);
+    T(gemm)
+    (run->compute, false, true, n, l->out, l->in, 1, x, l->in, l->weight->value, l->in, 0, y,
+     l->out);
     if (l->bias != NULL) {
         struct bias c = {.y = y, .b = l->bias->value, .width = l->out};
         compute_parts(run->compute, n, part_rows(l->out), bias_rows, &c);
@@ -126,8 +133,8 @@ void *T(linear_forward)(const struct run *run, const struct linear *l, size_t n,
 }
 
 /* dB += (s dy)^T low; dlow = (s dy) B; dA += dlow^T x; dx += dlow A */
-static void adapter_backward(const struct run *run, const struct linear *l, size_t n, const real *low,
-                             const real *x, const real *dy, real *dx)
+static void adapter_backward(const struct run *run, const struct linear *l, size_t n,
+                             const real *low, const real *x, const real *dy, real *dx)
 {
     size_t r = l->lora_a->dim[0];
     struct tape_mark mark = tape_mark(run->scratch);
@@ -179,7 +186,8 @@ static void embed_rows(void *ctx, unsigned lane, size_t from, size_t to)
     const struct embedding *c = ctx;
     (void)lane;
     for (size_t t = from; t < to; t++) {
-        memcpy(c->x + t * c->width, c->table + (size_t)c->ids[t] * c->width, c->width * sizeof(real));
+        memcpy(c->x + t * c->width, c->table + (size_t)c->ids[t] * c->width,
+               c->width * sizeof(real));
     }
 }
 

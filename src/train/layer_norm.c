@@ -37,7 +37,8 @@ static void forward_rows(void *ctx, unsigned lane, size_t from, size_t to)
     }
 }
 
-void T(norm_forward)(const struct run *run, const struct norm *l, size_t rows, const real *x, real *y)
+void T(norm_forward)(const struct run *run, const struct norm *l, size_t rows, const real *x,
+                     real *y)
 {
     struct rms c = {.run = run, .l = l, .rows = rows, .x = x, .w = l->weight->value, .y = y};
     compute_parts(run->compute, rows, part_rows(l->width), forward_rows, &c);
@@ -98,7 +99,8 @@ void T(norm_backward)(const struct run *run, const struct norm *l, size_t rows, 
                       const real *dy, real *dx)
 {
     struct tape_mark mark = tape_mark(run->scratch);
-    struct rms c = {.run = run, .l = l, .rows = rows, .x = x, .dy = dy, .w = l->weight->value, .dx = dx};
+    struct rms c = {
+        .run = run, .l = l, .rows = rows, .x = x, .dy = dy, .w = l->weight->value, .dx = dx};
     c.r = T(take)(run->scratch, rows);
     c.dw = T(take)(run->scratch, l->width);
     T(watch)(run, l->module, "grad_output", rows, l->width, dy);

@@ -20,9 +20,9 @@ static inline size_t part_rows(size_t width)
 }
 
 #ifdef TRAIN_DOUBLE
-#define R(name) name
+# define R(name) name
 #else
-#define R(name) name##f /* expf, sqrtf: the C library's function for reals */
+# define R(name) name##f /* expf, sqrtf: the C library's function for reals */
 #endif
 
 /* The nearest bfloat16, ties to even; NaN stays NaN. */

@@ -162,8 +162,8 @@ static void rotate_rows(void *ctx, unsigned lane, size_t from, size_t to)
 static void rotate(const struct run *run, size_t heads, real *x, real sign)
 {
     struct rotation c = {.run = run, .heads = heads, .x = x, .sign = sign};
-    compute_parts(run->compute, run->batch->tokens, part_rows(heads * run->config->head_dim), rotate_rows,
-                  &c);
+    compute_parts(run->compute, run->batch->tokens, part_rows(heads * run->config->head_dim),
+                  rotate_rows, &c);
 }
 
 void T(rope_forward)(const struct run *run, size_t heads, real *x)

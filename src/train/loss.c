@@ -88,8 +88,8 @@ double T(loss_forward)(const struct run *run, const struct linear *head, size_t 
     return sum;
 }
 
-static void backward_chunks(const struct run *run, const struct linear *head, size_t rows, const real *x,
-                            struct chunk *c, real *dx)
+static void backward_chunks(const struct run *run, const struct linear *head, size_t rows,
+                            const real *x, struct chunk *c, real *dx)
 {
     const int32_t *labels = c->labels;
     size_t most = chunk_rows(head->out, rows);

@@ -23,11 +23,12 @@ static void declare_layer(struct maker *mk, struct decoder_layer *l, size_t i)
     l->mlp.module = arena_fmt(a, "%s.mlp", l->module);
     maker_linear(mk, &l->mlp.gate, arena_fmt(a, "%s.gate_proj", l->mlp.module), c->intermediate,
                  c->hidden, c->mlp_bias);
-    maker_linear(mk, &l->mlp.up, arena_fmt(a, "%s.up_proj", l->mlp.module), c->intermediate, c->hidden,
-                 c->mlp_bias);
+    maker_linear(mk, &l->mlp.up, arena_fmt(a, "%s.up_proj", l->mlp.module), c->intermediate,
+                 c->hidden, c->mlp_bias);
     maker_linear(mk, &l->mlp.down, arena_fmt(a, "%s.down_proj", l->mlp.module), c->hidden,
                  c->intermediate, c->mlp_bias);
-    maker_norm(mk, &l->input_norm, arena_fmt(a, "%s.input_layernorm", l->module), c->norm, c->hidden);
+    maker_norm(mk, &l->input_norm, arena_fmt(a, "%s.input_layernorm", l->module), c->norm,
+               c->hidden);
     maker_norm(mk, &l->post_norm, arena_fmt(a, "%s.post_attention_layernorm", l->module), c->norm,
                c->hidden);
     mk->layer = -1;
@@ -70,10 +71,11 @@ static enum status check_targets(const struct train_model *m, struct err *err)
             return ST_OK;
         }
     }
-    return err_set(err, ST_USAGE,
-                   "no linear layer of the model is a LoRA target by '%s'; give the last names of modules, "
-                   "such as q_proj,v_proj, or all-linear",
-                   lora->targets != NULL ? lora->targets : "");
+    return err_set(
+        err, ST_USAGE,
+        "no linear layer of the model is a LoRA target by '%s'; give the last names of modules, "
+        "such as q_proj,v_proj, or all-linear",
+        lora->targets != NULL ? lora->targets : "");
 }
 
 /* Half the address space when the system does not say how much memory there is. */
@@ -132,11 +134,13 @@ size_t model_vocab(const struct train_model *m)
     return m->config.vocab;
 }
 
-static enum status check_batch(const struct train_model *m, const struct train_batch *b, struct err *err)
+static enum status check_batch(const struct train_model *m, const struct train_batch *b,
+                               struct err *err)
 {
-    if (b->tokens == 0 || b->sequences == 0 || b->start[0] != 0 || b->start[b->sequences] != b->tokens ||
-        b->tokens > INT32_MAX) {
-        return err_set(err, ST_USAGE, "a batch of %zu tokens in %zu sequences, whose borders do not fit",
+    if (b->tokens == 0 || b->sequences == 0 || b->start[0] != 0 ||
+        b->start[b->sequences] != b->tokens || b->tokens > INT32_MAX) {
+        return err_set(err, ST_USAGE,
+                       "a batch of %zu tokens in %zu sequences, whose borders do not fit",
                        b->tokens, b->sequences);
     }
     for (size_t i = 0; i < b->sequences; i++) {
@@ -146,13 +150,16 @@ static enum status check_batch(const struct train_model *m, const struct train_b
     }
     for (size_t t = 0; t < b->tokens; t++) {
         if (b->ids[t] < 0 || (size_t)b->ids[t] >= m->config.vocab) {
-            return err_set(err, ST_FORMAT,
-                           "token %zu of the batch has id %d, and the model's vocabulary has %zu: is the "
-                           "tokenizer another model's?",
-                           t, (int)b->ids[t], m->config.vocab);
+            return err_set(
+                err, ST_FORMAT,
+                "token %zu of the batch has id %d, and the model's vocabulary has %zu: is the "
+                "tokenizer another model's?",
+                t, (int)b->ids[t], m->config.vocab);
         }
-        if (b->labels[t] != LABEL_IGNORED && (b->labels[t] < 0 || (size_t)b->labels[t] >= m->config.vocab)) {
-            return err_set(err, ST_FORMAT, "label %d of token %zu is neither in the vocabulary of %zu nor %d",
+        if (b->labels[t] != LABEL_IGNORED &&
+            (b->labels[t] < 0 || (size_t)b->labels[t] >= m->config.vocab)) {
+            return err_set(err, ST_FORMAT,
+                           "label %d of token %zu is neither in the vocabulary of %zu nor %d",
                            (int)b->labels[t], t, m->config.vocab, LABEL_IGNORED);
         }
     }
@@ -163,8 +170,8 @@ static enum status check_batch(const struct train_model *m, const struct train_b
     return ST_OK;
 }
 
-enum status model_forward(struct train_model *m, const struct train_batch *batch, double *ret_loss_sum,
-                          size_t *ret_labels, struct err *err)
+enum status model_forward(struct train_model *m, const struct train_batch *batch,
+                          double *ret_loss_sum, size_t *ret_labels, struct err *err)
 {
     TRY(check_batch(m, batch, err));
     const struct tape_mark empty = {0};

@@ -20,7 +20,7 @@ struct train_model {
     struct compute compute;
     struct param_list params;
 
-    struct param *embed;  /* [vocab, hidden] */
+    struct param *embed; /* [vocab, hidden] */
     const char *embed_module;
     struct decoder_layer *layers; /* [config.layers] */
     struct norm final_norm;
@@ -42,8 +42,8 @@ typedef const char *param_name_fn(void *ctx, const char *name);
 
 /* Reads the tensors of one file into parameters and puts their names into `seen`. A tensor that is no
  * parameter, has another shape or is not finite is an error. */
-enum status params_read_file(struct param_list *list, const char *path, param_name_fn *name_of, void *ctx,
-                             struct map *seen, struct err *err) MUST_USE;
+enum status params_read_file(struct param_list *list, const char *path, param_name_fn *name_of,
+                             void *ctx, struct map *seen, struct err *err) MUST_USE;
 
 /* Opens threads and BLAS as the options say; `a` must outlive the record. */
 enum status compute_open(struct arena *a, const struct model_options *options, struct compute *ret,
@@ -51,9 +51,9 @@ enum status compute_open(struct arena *a, const struct model_options *options, s
 
 /* ---- model_run.c and loss.c, for both formats ---- */
 
-#define MODEL_RUN(f)                                                                           \
- void run_forward_##f(struct train_model *m, double *ret_loss, size_t *ret_labels);            \
- void run_backward_##f(struct train_model *m, double scale);                                   \
+#define MODEL_RUN(f)                                                                \
+ void run_forward_##f(struct train_model *m, double *ret_loss, size_t *ret_labels); \
+ void run_backward_##f(struct train_model *m, double scale);                        \
  void run_logits_##f(struct train_model *m, size_t first, size_t count, double *ret_rows);
 MODEL_RUN(f64)
 MODEL_RUN(f32)

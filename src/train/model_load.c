@@ -12,7 +12,6 @@
 #include "base/tree.h"
 
 #include "model/tensor_file.h"
-
 #include "train/model_inside.h"
 
 enum {
@@ -53,16 +52,18 @@ static enum status read_tensor(const struct param_list *list, struct arena *scra
 {
     const char *path = f->map.path;
     if (!same_shape(p, t)) {
-        return err_set(err, ST_FORMAT, "%s: '%s' is %s, and the configuration asks for %s", path, p->name,
-                       tensor_shape_text(scratch, t->shape, t->rank), shape_of(scratch, p));
+        return err_set(err, ST_FORMAT, "%s: '%s' is %s, and the configuration asks for %s", path,
+                       p->name, tensor_shape_text(scratch, t->shape, t->rank),
+                       shape_of(scratch, p));
     }
     if (!t->present) {
-        return err_set(err, ST_FORMAT, "%s: the bytes of '%s' are not all in the file: it was cut off",
-                       path, p->name);
+        return err_set(err, ST_FORMAT,
+                       "%s: the bytes of '%s' are not all in the file: it was cut off", path,
+                       p->name);
     }
     if (t->type->values != VALUES_PLAIN || !dtype_info(t->type->dtype)->is_float) {
-        return err_set(err, ST_UNSUPPORTED, "%s: '%s' is of type %s; float types are read here", path,
-                       p->name, t->type->name);
+        return err_set(err, ST_UNSUPPORTED, "%s: '%s' is of type %s; float types are read here",
+                       path, p->name, t->type->name);
     }
     double *window = arena_array(scratch, WINDOW, sizeof *window);
     for (size_t first = 0; first < p->count; first += WINDOW) {
@@ -70,8 +71,8 @@ static enum status read_tensor(const struct param_list *list, struct arena *scra
         TRY(tensor_values(f, t, first, n, window, err));
         for (size_t i = 0; i < n; i++) {
             if (!isfinite(window[i])) {
-                return err_set(err, ST_FORMAT, "%s: value %zu of '%s' is %g, no finite number", path,
-                               first + i, p->name, window[i]);
+                return err_set(err, ST_FORMAT, "%s: value %zu of '%s' is %g, no finite number",
+                               path, first + i, p->name, window[i]);
             }
             param_set(list, p, first + i, window[i]);
         }
@@ -80,8 +81,8 @@ static enum status read_tensor(const struct param_list *list, struct arena *scra
     return ST_OK;
 }
 
-enum status params_read_file(struct param_list *list, const char *path, param_name_fn *name_of, void *ctx,
-                             struct map *seen, struct err *err)
+enum status params_read_file(struct param_list *list, const char *path, param_name_fn *name_of,
+                             void *ctx, struct map *seen, struct err *err)
 {
     struct arena *scratch = arena_new(0);
     struct issues issues;
@@ -96,9 +97,10 @@ enum status params_read_file(struct param_list *list, const char *path, param_na
         }
         struct param *p = param_find(list, name);
         if (p == NULL) {
-            s = err_set(err, ST_FORMAT,
-                        "%s: tensor '%s' is no parameter of this model: does config.json belong to it?",
-                        path, issue_text(scratch, str_of(t->name)));
+            s = err_set(
+                err, ST_FORMAT,
+                "%s: tensor '%s' is no parameter of this model: does config.json belong to it?",
+                path, issue_text(scratch, str_of(t->name)));
         } else {
             struct arena_mark mark = arena_mark(scratch);
             s = read_tensor(list, scratch, f, t, p, err);
@@ -158,10 +160,11 @@ static enum status read_folder(struct train_model *m, struct arena *a, const cha
         return s;
     }
     if (!fs_exists(&live, a, single)) {
-        return err_set(err, ST_ABSENT,
-                       "%s: neither model.safetensors nor model.safetensors.index.json is there; a model in "
-                       "another format must be converted first",
-                       folder);
+        return err_set(
+            err, ST_ABSENT,
+            "%s: neither model.safetensors nor model.safetensors.index.json is there; a model in "
+            "another format must be converted first",
+            folder);
     }
     return params_read_file(&m->params, single, own_name, m, seen, err);
 }
@@ -179,8 +182,9 @@ enum status model_load(struct train_model *m, const char *folder, struct err *er
     for (size_t i = 0; s == ST_OK && i < m->params.count; i++) {
         const struct param *p = &m->params.items[i];
         if (!is_adapter(p) && map_get(seen, str_of(p->name)) == NULL) {
-            s = err_set(err, ST_FORMAT, "%s: the weights lack '%s', which the configuration asks for",
-                        folder, p->name);
+            s = err_set(err, ST_FORMAT,
+                        "%s: the weights lack '%s', which the configuration asks for", folder,
+                        p->name);
         }
     }
     arena_free(a);

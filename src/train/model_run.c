@@ -25,8 +25,8 @@ struct state {
     int32_t *label;            /* [labels] */
 };
 
-static struct layer_kept *layer_forward(const struct run *run, const struct decoder_layer *l, const real *x,
-                                        real *y)
+static struct layer_kept *layer_forward(const struct run *run, const struct decoder_layer *l,
+                                        const real *x, real *y)
 {
     size_t n = run->batch->tokens;
     size_t wide = n * run->config->hidden;
@@ -45,8 +45,8 @@ static struct layer_kept *layer_forward(const struct run *run, const struct deco
 }
 
 /* d: gradient of the layer's output, becomes that of its input. */
-static void layer_backward(const struct run *run, const struct decoder_layer *l, const struct layer_kept *s,
-                           const real *x, real *d)
+static void layer_backward(const struct run *run, const struct decoder_layer *l,
+                           const struct layer_kept *s, const real *x, real *d)
 {
     size_t n = run->batch->tokens;
     size_t wide = n * run->config->hidden;

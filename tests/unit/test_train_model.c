@@ -27,7 +27,8 @@ static double slope(struct toy *t, const struct train_batch *b, struct param *p,
     return (8 * near - far) / (12 * h);
 }
 
-static void check_tensor(struct toy *t, const struct train_batch *b, struct param *p, uint64_t *state)
+static void check_tensor(struct toy *t, const struct train_batch *b, struct param *p,
+                         uint64_t *state)
 {
     double *at = calloc(p->count, sizeof *at);
     double *direction = calloc(p->count, sizeof *direction);
@@ -49,8 +50,8 @@ static void check_tensor(struct toy *t, const struct train_batch *b, struct para
     }
     double got = slope(t, b, p, at, direction);
     if (!(fabs(got - expected) <= 1e-7 * sqrt(norm))) {
-        print_message("%s: %.12g by differences, %.12g by backward (norm %g)\n", p->name, got, expected,
-                      sqrt(norm));
+        print_message("%s: %.12g by differences, %.12g by backward (norm %g)\n", p->name, got,
+                      expected, sqrt(norm));
     }
     assert_true(fabs(got - expected) <= 1e-7 * sqrt(norm));
     free(at);
@@ -77,7 +78,8 @@ static void check_differences(const char *config, struct model_options options)
     toy_close(&t);
 }
 
-static const struct lora_options some_lora = {.rank = 3, .alpha = 8, .targets = "q_proj, down_proj"};
+static const struct lora_options some_lora = {
+    .rank = 3, .alpha = 8, .targets = "q_proj, down_proj"};
 static const struct lora_options all_lora = {
     .rank = 2, .alpha = 4, .rank_stabilised = true, .targets = "all-linear"};
 
@@ -89,7 +91,8 @@ static void test_differences(void **state)
         check_differences(toys[i], (struct model_options){.reference = true, .threads = 1});
         check_differences(toys[i], (struct model_options){.threads = 2, .blas = ""});
         check_differences(toys[i], (struct model_options){.reference = true, .lora = some_lora});
-        check_differences(toys[i], (struct model_options){.blas = "", .lora = all_lora, .recompute = true});
+        check_differences(toys[i],
+                          (struct model_options){.blas = "", .lora = all_lora, .recompute = true});
     }
 }
 
@@ -327,7 +330,8 @@ static void test_precisions_agree(void **state)
     (void)state;
     double loss[3];
     for (size_t i = 0; i < 3; i++) {
-        struct toy t = toy_open(TOY_QWEN3, (struct model_options){.precision = precisions[i], .blas = ""}, true);
+        struct toy t = toy_open(
+            TOY_QWEN3, (struct model_options){.precision = precisions[i], .blas = ""}, true);
         struct toy_batch b;
         toy_batch_make(&b, lengths, SEQUENCES, 31);
         loss[i] = toy_loss(&t, &b.batch);

@@ -9,18 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "train/model.h"
 #include "unit.h"
 
-#include "train/model.h"
-
 /* Sizes common to the toys; heads of 8. */
-#define TOY_SIZES                                                                                     \
- "\"vocab_size\":53,\"hidden_size\":24,\"intermediate_size\":40,\"num_hidden_layers\":2,"             \
+#define TOY_SIZES                                                                         \
+ "\"vocab_size\":53,\"hidden_size\":24,\"intermediate_size\":40,\"num_hidden_layers\":2," \
  "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"max_position_embeddings\":256,\"head_dim\":8,"
 
-#define TOY_LLAMA                                                                          \
- "{\"model_type\":\"llama\"," TOY_SIZES "\"rms_norm_eps\":1e-5,\"rope_theta\":500000,"     \
- "\"tie_word_embeddings\":false,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8,"  \
+#define TOY_LLAMA                                                                         \
+ "{\"model_type\":\"llama\"," TOY_SIZES "\"rms_norm_eps\":1e-5,\"rope_theta\":500000,"    \
+ "\"tie_word_embeddings\":false,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8," \
  "\"low_freq_factor\":1,\"high_freq_factor\":4,\"original_max_position_embeddings\":64}}"
 
 #define TOY_LLAMA_TIED                                                                   \
@@ -28,13 +27,13 @@
  "\"mlp_bias\":true,\"tie_word_embeddings\":true,"                                       \
  "\"rope_scaling\":{\"type\":\"linear\",\"factor\":2.0}}"
 
-#define TOY_QWEN2                                                                            \
+#define TOY_QWEN2                                                                             \
  "{\"model_type\":\"qwen2\"," TOY_SIZES "\"rms_norm_eps\":1e-6,\"tie_word_embeddings\":true," \
- "\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":1000000.0,\"factor\":4.0,"      \
+ "\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":1000000.0,\"factor\":4.0,"       \
  "\"original_max_position_embeddings\":64}}"
 
 /* 4 heads of 8 beside a hidden width of 24. */
-#define TOY_QWEN3                                                                               \
+#define TOY_QWEN3 \
  "{\"model_type\":\"qwen3\"," TOY_SIZES "\"rms_norm_eps\":1e-6,\"tie_word_embeddings\":false}"
 
 struct toy {
@@ -111,7 +110,8 @@ struct toy_batch {
     size_t start[16];
 };
 
-static inline void toy_batch_make(struct toy_batch *b, const size_t *lengths, size_t sequences, uint64_t seed)
+static inline void toy_batch_make(struct toy_batch *b, const size_t *lengths, size_t sequences,
+                                  uint64_t seed)
 {
     size_t n = 0;
     uint64_t state = seed;
