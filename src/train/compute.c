@@ -26,7 +26,8 @@ static void run_lane(void *ctx, size_t lane)
     }
 }
 
-void compute_parts(const struct compute *c, size_t count, size_t grain, compute_part_fn *fn, void *ctx)
+void compute_parts(const struct compute *c, size_t count, size_t grain, compute_part_fn *fn,
+                   void *ctx)
 {
     struct loop l = {.count = count, .grain = grain == 0 ? 1 : grain, .fn = fn, .ctx = ctx};
     size_t parts = (count + l.grain - 1) / l.grain;

@@ -38,7 +38,8 @@ static enum status wrong(const struct config_reader *r, const char *key, const c
                    expected);
 }
 
-enum status config_size(const struct config_reader *r, const char *key, size_t fallback, size_t *ret)
+enum status config_size(const struct config_reader *r, const char *key, size_t fallback,
+                        size_t *ret)
 {
     const struct tree *t = tree_get(r->at, key);
     if (missing(t)) {
@@ -56,13 +57,13 @@ enum status config_size(const struct config_reader *r, const char *key, size_t f
     return ST_OK;
 }
 
-enum status config_real(const struct config_reader *r, const char *key, double fallback, double *ret)
+enum status config_real(const struct config_reader *r, const char *key, double fallback,
+                        double *ret)
 {
     const struct tree *t = tree_get(r->at, key);
     double value = fallback;
     if (!missing(t)) {
-        if (t->kind != TREE_SCALAR ||
-            (t->value.kind != VALUE_INT && t->value.kind != VALUE_REAL)) {
+        if (t->kind != TREE_SCALAR || (t->value.kind != VALUE_INT && t->value.kind != VALUE_REAL)) {
             return wrong(r, key, "a number");
         }
         value = t->value.kind == VALUE_INT ? (double)t->value.integer : t->value.real;
@@ -88,7 +89,8 @@ enum status config_bool(const struct config_reader *r, const char *key, bool fal
     return ST_OK;
 }
 
-static enum status positive(const struct config_reader *r, const char *key, double fallback, double *ret)
+static enum status positive(const struct config_reader *r, const char *key, double fallback,
+                            double *ret)
 {
     TRY(config_real(r, key, fallback, ret));
     return *ret > 0 ? ST_OK : wrong(r, key, "a number above 0");
@@ -104,9 +106,10 @@ static enum status rope_kind_of(const struct config_reader *r, struct rope_confi
             return ST_OK;
         }
     }
-    return err_set(r->err, ST_UNSUPPORTED,
-                   "%s: rope_type '%.40s' is not computed here; default, linear, llama3 and yarn are",
-                   r->name, name);
+    return err_set(
+        r->err, ST_UNSUPPORTED,
+        "%s: rope_type '%.40s' is not computed here; default, linear, llama3 and yarn are", r->name,
+        name);
 }
 
 static double yarn_scale(double factor, double m)
@@ -114,7 +117,8 @@ static double yarn_scale(double factor, double m)
     return factor <= 1 ? 1 : 0.1 * m * log(factor) + 1;
 }
 
-static enum status read_yarn(const struct config_reader *r, struct rope_config *rope, double longest)
+static enum status read_yarn(const struct config_reader *r, struct rope_config *rope,
+                             double longest)
 {
     double mscale = 0;
     double mscale_all = 0;
@@ -140,7 +144,8 @@ static enum status read_rope(const struct config_reader *top, struct model_confi
     if (!missing(object) && object->kind != TREE_MAP) {
         return err_set(top->err, ST_FORMAT, "%s: the RoPE parameters are not an object", top->name);
     }
-    struct config_reader r = {.name = top->name, .at = missing(object) ? NULL : object, .err = top->err};
+    struct config_reader r = {
+        .name = top->name, .at = missing(object) ? NULL : object, .err = top->err};
     double longest = 0;
     double partial = 1;
     TRY(positive(top, "max_position_embeddings", 2048, &longest));
@@ -152,10 +157,11 @@ static enum status read_rope(const struct config_reader *top, struct model_confi
     rope->attention_factor = 1;
     rope->dim = (size_t)((double)c->head_dim * partial);
     if (rope->dim < 2 || rope->dim > c->head_dim || rope->dim % 2 != 0) {
-        return err_set(top->err, ST_FORMAT,
-                       "%s: RoPE would rotate %zu channels of heads of %zu: an even number up to the "
-                       "head's width was expected (head_dim, partial_rotary_factor)",
-                       top->name, rope->dim, c->head_dim);
+        return err_set(
+            top->err, ST_FORMAT,
+            "%s: RoPE would rotate %zu channels of heads of %zu: an even number up to the "
+            "head's width was expected (head_dim, partial_rotary_factor)",
+            top->name, rope->dim, c->head_dim);
     }
     switch (rope->kind) {
     case ROPE_LINEAR: return positive(&r, "factor", 0, &rope->factor);
@@ -182,15 +188,17 @@ static enum status read_layer_kinds(const struct config_reader *r, struct arena 
         return ST_OK;
     }
     if (list->kind != TREE_LIST || list->count != c->layers) {
-        return err_set(r->err, ST_FORMAT, "%s: layer_types does not list one type for each of %zu layers",
-                       r->name, c->layers);
+        return err_set(r->err, ST_FORMAT,
+                       "%s: layer_types does not list one type for each of %zu layers", r->name,
+                       c->layers);
     }
     size_t i = 0;
     for (const struct tree *t = list->child; t != NULL; t = t->next, i++) {
         if (t->text == NULL || strcmp(t->text, "full_attention") != 0) {
-            return err_set(r->err, ST_UNSUPPORTED,
-                           "%s: layer %zu is of type '%.40s', which is not computed for model_type %s",
-                           r->name, i, t->text != NULL ? t->text : "?", c->model_type);
+            return err_set(
+                r->err, ST_UNSUPPORTED,
+                "%s: layer %zu is of type '%.40s', which is not computed for model_type %s",
+                r->name, i, t->text != NULL ? t->text : "?", c->model_type);
         }
     }
     return ST_OK;
@@ -203,20 +211,22 @@ static enum status refuse(const struct config_reader *r)
     bool sliding = false;
     double dropout = 0;
     if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0) {
-        return err_set(r->err, ST_UNSUPPORTED, "%s: hidden_act '%.40s' is not computed here; silu is",
-                       r->name, act);
+        return err_set(r->err, ST_UNSUPPORTED,
+                       "%s: hidden_act '%.40s' is not computed here; silu is", r->name, act);
     }
     TRY(config_bool(r, "use_sliding_window", false, &sliding));
     TRY(config_real(r, "attention_dropout", 0, &dropout));
     if (sliding) {
-        return err_set(r->err, ST_UNSUPPORTED,
-                       "%s: use_sliding_window is true; attention over a window is not computed here",
-                       r->name);
+        return err_set(
+            r->err, ST_UNSUPPORTED,
+            "%s: use_sliding_window is true; attention over a window is not computed here",
+            r->name);
     }
     if (dropout != 0) {
-        return err_set(r->err, ST_UNSUPPORTED,
-                       "%s: attention_dropout is %g; set it to 0, a reference has no random dropout",
-                       r->name, dropout);
+        return err_set(
+            r->err, ST_UNSUPPORTED,
+            "%s: attention_dropout is %g; set it to 0, a reference has no random dropout", r->name,
+            dropout);
     }
     return ST_OK;
 }
@@ -234,10 +244,11 @@ static enum status read_sizes(const struct config_reader *r, struct model_config
         return wrong(r, "num_hidden_layers", "at most 10000");
     }
     if (c->heads % c->kv_heads != 0) {
-        return err_set(r->err, ST_FORMAT,
-                       "%s: %zu query heads do not divide among %zu key heads (num_attention_heads, "
-                       "num_key_value_heads)",
-                       r->name, c->heads, c->kv_heads);
+        return err_set(
+            r->err, ST_FORMAT,
+            "%s: %zu query heads do not divide among %zu key heads (num_attention_heads, "
+            "num_key_value_heads)",
+            r->name, c->heads, c->kv_heads);
     }
     if (missing(tree_get(r->at, "head_dim")) && c->hidden % c->heads != 0) {
         return err_set(r->err, ST_FORMAT,
@@ -277,9 +288,10 @@ static enum status read_family(struct arena *a, const struct config_reader *r,
 
 static enum status unknown_family(const char *name, const char *type, struct err *err)
 {
-    return err_set(err, ST_UNSUPPORTED,
-                   "%s: model_type '%.60s' is not a family that is computed here; llama, qwen2 and qwen3 are",
-                   name, type);
+    return err_set(
+        err, ST_UNSUPPORTED,
+        "%s: model_type '%.60s' is not a family that is computed here; llama, qwen2 and qwen3 are",
+        name, type);
 }
 
 enum status config_parse(struct arena *a, struct str text, const char *name,
@@ -291,7 +303,8 @@ enum status config_parse(struct arena *a, struct str text, const char *name,
     TRY(tree_from_json(a, text, name, limits, &root, err));
     const char *type = tree_text(root, "model_type", NULL);
     if (type == NULL) {
-        return err_set(err, ST_FORMAT, "%s: no model_type, so the family of the model is not known", name);
+        return err_set(err, ST_FORMAT, "%s: no model_type, so the family of the model is not known",
+                       name);
     }
     struct model_config c = {.root = root, .text = root, .model_type = type};
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {

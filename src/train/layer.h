@@ -62,8 +62,8 @@ void T(add_store)(const struct run *run, real *x, const real *y, size_t n);
 void T(grad_add)(const struct run *run, struct param *p, real *g);
 
 /* Shows a tensor to whoever watches: "<module>.<what>". */
-void T(watch)(const struct run *run, const char *module, const char *what, size_t rows, size_t width,
-              const real *values);
+void T(watch)(const struct run *run, const char *module, const char *what, size_t rows,
+              size_t width, const real *values);
 
 enum gradient {
     GRADIENT_SET = 0,
@@ -71,14 +71,16 @@ enum gradient {
 };
 
 /* y[n, out] = x[n, in] W^T + b (+ adapter). Returns what backward needs: x A^T, or NULL. */
-void *T(linear_forward)(const struct run *run, const struct linear *l, size_t n, const real *x, real *y);
+void *T(linear_forward)(const struct run *run, const struct linear *l, size_t n, const real *x,
+                        real *y);
 
 /* Gradients of W, b, A, B from dy[n, out]; dx[n, in] set or added to; dx NULL: not wanted. */
 void T(linear_backward)(const struct run *run, const struct linear *l, size_t n, const void *kept,
                         const real *x, const real *dy, real *dx, enum gradient how);
 
 /* Rows of `width`: y = norm(x), see enum norm_kind. Backward computes 1/rms again. y may not be x. */
-void T(norm_forward)(const struct run *run, const struct norm *l, size_t rows, const real *x, real *y);
+void T(norm_forward)(const struct run *run, const struct norm *l, size_t rows, const real *x,
+                     real *y);
 /* dx may be dy. */
 void T(norm_backward)(const struct run *run, const struct norm *l, size_t rows, const real *x,
                       const real *dy, real *dx);
@@ -96,7 +98,8 @@ void T(rope_backward)(const struct run *run, size_t heads, real *dx);
  * h / (heads / kv_heads). q, y: [tokens, heads * head_dim], k, v: [tokens, kv_heads * head_dim].
  * Probabilities are computed again in backward.
  */
-void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v, real *y);
+void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v,
+                          real *y);
 void T(attention_backward)(const struct run *run, const real *q, const real *k, const real *v,
                            const real *dy, real *dq, real *dk, real *dv);
 

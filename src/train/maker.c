@@ -45,7 +45,8 @@ static double random_normal(struct random *r)
 void maker_init(struct maker *mk, struct arena *arena, const struct model_config *config,
                 const struct model_options *options, struct param_list *list, size_t capacity)
 {
-    *mk = (struct maker){.arena = arena, .config = config, .options = options, .list = list, .layer = -1};
+    *mk = (struct maker){
+        .arena = arena, .config = config, .options = options, .list = list, .layer = -1};
     *list = (struct param_list){.precision = options->precision, .capacity = capacity};
     list->items = arena_array(arena, capacity, sizeof *list->items);
 }
