@@ -35,37 +35,38 @@ static enum status check_grid(const int32_t *g, size_t picture, size_t merge, st
     return ST_OK;
 }
 
-enum status picture_grids(struct arena *a, const int32_t *grid, size_t pictures, size_t merge,
-                          size_t patches, struct picture_grid **ret_grids, size_t **ret_start,
+enum status picture_check(const int32_t *grid, size_t pictures, size_t merge, size_t patches,
                           size_t *ret_frames, struct err *err)
 {
-    struct picture_grid *grids = arena_array(a, pictures, sizeof *grids);
     size_t frames = 0, total = 0;
-    for (size_t i = 0; i < pictures; i++) {
+    for (size_t i = 0; i < pictures && total <= patches; i++) {
         const int32_t *g = grid + 3 * i;
         TRY(check_grid(g, i, merge, err));
-        grids[i] = (struct picture_grid){(size_t)g[0], (size_t)g[1], (size_t)g[2]};
-        frames += grids[i].t;
-        total += grids[i].t * grids[i].h * grids[i].w;
-        if (total > patches) {
-            break;
-        }
+        frames += (size_t)g[0];
+        total += (size_t)g[0] * (size_t)g[1] * (size_t)g[2];
     }
     if (total != patches) {
         return err_set(err, ST_FORMAT,
                        "the grids of %zu pictures do not describe the %zu patches given", pictures,
                        patches);
     }
-    size_t *start = arena_array(a, frames + 1, sizeof *start), frame = 0;
-    for (size_t i = 0; i < pictures; i++) {
-        for (size_t t = 0; t < grids[i].t; t++, frame++) {
-            start[frame + 1] = start[frame] + grids[i].h * grids[i].w;
-        }
-    }
-    *ret_grids = grids;
-    *ret_start = start;
     *ret_frames = frames;
     return ST_OK;
+}
+
+void picture_frames(const int32_t *grid, size_t pictures, struct picture_grid *ret_grids,
+                    size_t *ret_start)
+{
+    size_t frame = 0;
+    ret_start[0] = 0;
+    for (size_t i = 0; i < pictures; i++) {
+        struct picture_grid g = {(size_t)grid[3 * i], (size_t)grid[3 * i + 1],
+                                 (size_t)grid[3 * i + 2]};
+        ret_grids[i] = g;
+        for (size_t t = 0; t < g.t; t++, frame++) {
+            ret_start[frame + 1] = ret_start[frame] + g.h * g.w;
+        }
+    }
 }
 
 void picture_cut(const double *image, size_t channels, size_t height, size_t width, size_t temporal,

@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/arena.h"
 #include "base/err.h"
 
 /* Of one picture, in patches; h and w are multiples of the merge size. */
@@ -28,12 +27,15 @@ struct picture_place {
 /* Where the patch at `index` of a picture's own list lies. */
 struct picture_place picture_place(const struct picture_grid *g, size_t merge, size_t index);
 
-/* Checks grids [pictures, 3] as a batch has them (t, h, w at least 1, h and w multiples of `merge`, all
- * together `patches` patches). The frames of all pictures as segments: ret_start[0 .. ret_frames] are
- * offsets into the list of patches. The arrays live in `a`. */
-enum status picture_grids(struct arena *a, const int32_t *grid, size_t pictures, size_t merge,
-                          size_t patches, struct picture_grid **ret_grids, size_t **ret_start,
+/* Checks grids [pictures, 3] as a batch has them: t, h, w at least 1, h and w multiples of `merge`, all
+ * together `patches` patches. ret_frames: of all pictures. */
+enum status picture_check(const int32_t *grid, size_t pictures, size_t merge, size_t patches,
                           size_t *ret_frames, struct err *err) MUST_USE;
+
+/* The same grids as records [pictures], and their frames as segments of the list of patches:
+ * ret_start[frames + 1]. */
+void picture_frames(const int32_t *grid, size_t pictures, struct picture_grid *ret_grids,
+                    size_t *ret_start);
 
 /* Cuts a picture [channels, height, width] into patches: into ret_patches[h w, channels temporal patch
  * patch]. A still picture is repeated `temporal` times. height and width are multiples of patch merge. */

@@ -383,27 +383,22 @@ static void video_frames_are_pictures(void **state)
 static void wrong_grids_are_refused(void **state)
 {
     (void)state;
-    struct arena *a = arena_new(0);
-    struct picture_grid *grids;
-    size_t *start, count;
+    size_t count, start[4];
+    struct picture_grid grids[2];
     struct err err;
-
     static const struct {
         int32_t grid[3];
         size_t patches;
     } bad[] = {{{1, 4, 6}, 23}, {{1, 4, 6}, 25}, {{1, 3, 6}, 18}, {{1, 4, 5}, 20},
                {{0, 4, 6}, 0},  {{1, -4, 6}, 0}, {{1, 4, 0}, 0}};
-
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_int_equal(
-            picture_grids(a, bad[i].grid, 1, 2, bad[i].patches, &grids, &start, &count, &err),
-            ST_FORMAT);
+        assert_int_equal(picture_check(bad[i].grid, 1, 2, bad[i].patches, &count, &err), ST_FORMAT);
     }
     static const int32_t two[] = {2, 4, 6, 1, 2, 2};
-    assert_int_equal(picture_grids(a, two, 2, 2, 52, &grids, &start, &count, &err), ST_OK);
+    assert_int_equal(picture_check(two, 2, 2, 52, &count, &err), ST_OK);
     assert_int_equal(count, 3);
+    picture_frames(two, 2, grids, start);
     assert_true(start[1] == 24 && start[2] == 48 && start[3] == 52 && grids[0].t == 2);
-    arena_free(a);
 }
 
 int main(void)
