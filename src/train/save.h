@@ -6,7 +6,7 @@
  *   config.json, generation_config.json, tokenizer files   copied from the model's folder
  *   model.safetensors                    every weight in the type it was read in (Hugging Face layout), or
  *   adapter_config.json, adapter_model.safetensors         of a LoRA run (PEFT layout)
- *   optimizer.safetensors                NAME.m and NAME.v, the moments; NAME.master, the weight itself where
+ *   optimizer.safetensors                NAME.exp_avg and NAME.exp_avg_sq; NAME.master, the weight itself where
  *                                        the type of the model file cannot hold it exactly
  *   assay_state.json                     step, place in the data, ZClip's statistics, the settings
  *   assay-manifest.json                  hashes (model/manifest.h)

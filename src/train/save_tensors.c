@@ -88,9 +88,9 @@ enum status save_optim_tensors(struct arena *scratch, const char *folder,
         if (!p->trainable) {
             continue;
         }
-        items[n++] = item_of(p, arena_fmt(scratch, "%s.m", p->name), moments, source,
+        items[n++] = item_of(p, arena_fmt(scratch, "%s.exp_avg", p->name), moments, source,
                              o->states[i].m);
-        items[n++] = item_of(p, arena_fmt(scratch, "%s.v", p->name), moments, source,
+        items[n++] = item_of(p, arena_fmt(scratch, "%s.exp_avg_sq", p->name), moments, source,
                              o->states[i].v);
         if (!holds(p->file_dtype, exact_dtype(target, i))) {
             items[n++] = item_of(p, arena_fmt(scratch, "%s.master", p->name), source, source,
@@ -158,9 +158,10 @@ static enum status load_param(struct arena *scratch, const struct tensor_file *m
     if (state->master != NULL) {
         round_from_master(p, state->master);
     }
-    TRY(read_reals(scratch, moments, arena_fmt(scratch, "%s.m", p->name), p, wide, state->m, err));
-    return read_reals(scratch, moments, arena_fmt(scratch, "%s.v", p->name), p, wide, state->v,
-                      err);
+    TRY(read_reals(scratch, moments, arena_fmt(scratch, "%s.exp_avg", p->name), p, wide, state->m,
+                   err));
+    return read_reals(scratch, moments, arena_fmt(scratch, "%s.exp_avg_sq", p->name), p, wide,
+                      state->v, err);
 }
 
 static enum status load_all(struct arena *scratch, const struct tensor_file *model,
