@@ -39,8 +39,6 @@ static const struct {
     {"lr", offsetof(struct train_job, options.schedule.lr), 0, 1e6},
     {"min-lr", offsetof(struct train_job, options.schedule.minimum), 0, 1e6},
     {"weight-decay", offsetof(struct train_job, options.optim.weight_decay), 0, 1e3},
-    {"beta1", offsetof(struct train_job, options.optim.beta1), 0, 0.9999999999},
-    {"beta2", offsetof(struct train_job, options.optim.beta2), 0, 0.9999999999},
     {"eps", offsetof(struct train_job, options.optim.eps), 1e-300, 1},
     {"clip", offsetof(struct train_job, options.clip.max_norm), 0, 1e300},
     {"epochs", offsetof(struct train_job, epochs), 1e-9, 1e9},
@@ -95,9 +93,9 @@ static enum status read_precision(struct train_job *job, struct err *err)
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         if (strcmp(text, names[i].name) == 0) {
             job->model.precision = names[i].precision;
-            job->options.optim.pure = cli_flag(job->cli, "pure-bf16");
+            job->options.optim.pure = cli_flag(job->cli, "pure");
             if (job->options.optim.pure && names[i].precision != PRECISION_BF16) {
-                return err_set(err, ST_USAGE, "--pure-bf16 needs --precision bf16");
+                return err_set(err, ST_USAGE, "--pure needs --precision bf16");
             }
             return ST_OK;
         }
@@ -174,6 +172,25 @@ static enum status read_words(struct train_job *job, struct err *err)
     job->model.reference = cli_flag(job->cli, "reference");
     job->data.learn_prompt = cli_flag(job->cli, "learn-prompt");
     job->data.template_name = cli_value(job->cli, "template", NULL);
+    return ST_OK;
+}
+
+static bool is_beta(struct str text, double *ret)
+{
+    return str_to_double(text, ret) == ST_OK && *ret >= 0 && *ret < 1;
+}
+
+/* 0.9,0.999 */
+static enum status read_betas(struct train_job *job, struct err *err)
+{
+    const char *text = cli_value(job->cli, "betas", "0.9,0.999");
+    struct str rest = str_of(text);
+    struct str first = {0};
+    (void)str_cut(&rest, ',', &first);
+    if (!is_beta(first, &job->options.optim.beta1) || !is_beta(rest, &job->options.optim.beta2)) {
+        return err_set(err, ST_USAGE,
+                       "--betas takes two numbers from 0 to below 1, '0.9,0.999', not '%s'", text);
+    }
     return ST_OK;
 }
 
@@ -265,6 +282,7 @@ enum status train_job_init(struct cli *cli, struct train_job *ret_job, struct er
     TRY(read_precision(job, err));
     TRY(read_lora(job, err));
     TRY(read_words(job, err));
+    TRY(read_betas(job, err));
     TRY(read_threads(job, err));
     TRY(read_output(job, err));
     job->model.seed = job->options.limits.seed;
@@ -317,8 +335,9 @@ void train_job_settings(struct train_job *job)
             set(job, reals[i].name, arena_fmt(a, "%.17g", value));
         }
     }
+    set(job, "betas", arena_fmt(a, "%.17g,%.17g", o->optim.beta1, o->optim.beta2));
     set(job, "precision", precisions[job->model.precision]);
-    set(job, "pure-bf16", o->optim.pure ? "on" : "off");
+    set(job, "pure", o->optim.pure ? "on" : "off");
     set(job, "pack", job->pack ? arena_fmt(a, "%zu tokens", o->limits.tokens) : "off");
     set(job, "no-shuffle", o->limits.shuffle ? "off" : "on");
     set(job, "zclip", o->clip.kind == CLIP_ZCLIP ? "on" : "off");
