@@ -13,6 +13,7 @@ extern const struct command command_run;
 extern const struct command command_report;
 extern const struct command command_tokenizer;
 extern const struct command command_probe;
+extern const struct command command_train;
 extern const struct command command_man;
 extern const struct command command_completion;
 

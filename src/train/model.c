@@ -102,10 +102,15 @@ enum status model_open(struct arena *a, const char *folder, const struct model_o
     if (options->precision >= PRECISION_COUNT) {
         return err_set(err, ST_USAGE, "the precision is none of float64, float32 and bfloat16");
     }
+    struct lora_options lora = options->lora;
     TRY(config_read(a, folder, &config, err));
+    if (lora.adapter != NULL) {
+        TRY(lora_read_config(a, lora.adapter, &lora, err));
+    }
     struct train_model *m = arena_alloc(a, sizeof *m);
     m->config = config;
     m->options = *options;
+    m->options.lora = lora;
     m->memory = arena_new(memory_ceiling());
     tape_init(&m->kept, m->memory);
     tape_init(&m->scratch, m->memory);
@@ -116,6 +121,9 @@ enum status model_open(struct arena *a, const char *folder, const struct model_o
     }
     if (s == ST_OK && !options->random) {
         s = model_load(m, folder, err);
+    }
+    if (s == ST_OK && lora.adapter != NULL) {
+        s = lora_load(m, lora.adapter, err);
     }
     if (s != ST_OK) {
         model_close(m);

@@ -48,6 +48,9 @@ struct lora_options {
     double alpha;       /* scale is alpha / rank, or alpha / sqrt(rank) when rank_stabilised */
     bool rank_stabilised;
     const char *targets; /* "q_proj,v_proj", "all-linear" */
+    /* A PEFT folder to start from: its configuration replaces the members above. NULL: a new adapter,
+     * A at random and B zero. */
+    const char *adapter;
 };
 
 struct model_options {
