@@ -14,12 +14,24 @@ struct family {
     bool qkv_bias; /* wired in, whatever attention_bias says */
     bool qk_norm;
     bool mlp_bias_key;
+    bool qwen;       /* has the keys of config_qwen.c */
+    bool wrapper;    /* the text model's keys are in text_config */
+    size_t head_dim; /* when the key is missing; 0: hidden_size / num_attention_heads */
+    double theta;    /* when rope_theta is missing */
 };
 
 static const struct family families[] = {
-    {"llama", FAMILY_LLAMA, false, false, true},
-    {"qwen2", FAMILY_QWEN2, true, false, false},
-    {"qwen3", FAMILY_QWEN3, false, true, false},
+    {"llama", FAMILY_LLAMA, .mlp_bias_key = true, .theta = 10000},
+    {"qwen2", FAMILY_QWEN2, .qkv_bias = true, .theta = 10000},
+    {"qwen3", FAMILY_QWEN3, .qk_norm = true, .theta = 10000},
+    {"qwen3_vl_text", FAMILY_QWEN3_VL, .qk_norm = true, .qwen = true, .head_dim = 128,
+     .theta = 5e5},
+    {"qwen3_vl", FAMILY_QWEN3_VL, .qk_norm = true, .qwen = true, .wrapper = true, .head_dim = 128,
+     .theta = 5e5},
+    {"qwen3_5_text", FAMILY_QWEN3_5, .qk_norm = true, .qwen = true, .head_dim = 256,
+     .theta = 10000},
+    {"qwen3_5", FAMILY_QWEN3_5, .qk_norm = true, .qwen = true, .wrapper = true, .head_dim = 256,
+     .theta = 10000},
 };
 
 static bool missing(const struct tree *t)
@@ -136,7 +148,8 @@ static enum status read_yarn(const struct config_reader *r, struct rope_config *
 }
 
 /* transformers 5 has one object `rope_parameters`; 4 had `rope_theta` beside `rope_scaling`. */
-static enum status read_rope(const struct config_reader *top, struct model_config *c)
+static enum status read_rope(const struct config_reader *top, const struct family *family,
+                             struct model_config *c)
 {
     struct rope_config *rope = &c->rope;
     const struct tree *object = tree_get(top->at, "rope_parameters");
@@ -147,11 +160,11 @@ static enum status read_rope(const struct config_reader *top, struct model_confi
     struct config_reader r = {
         .name = top->name, .at = missing(object) ? NULL : object, .err = top->err};
     double longest = 0;
-    double partial = 1;
+    double partial = family->family == FAMILY_QWEN3_5 ? 0.25 : 1;
     TRY(positive(top, "max_position_embeddings", 2048, &longest));
-    TRY(positive(top, "rope_theta", 10000, &rope->theta));
+    TRY(positive(top, "rope_theta", family->theta, &rope->theta));
     TRY(positive(&r, "rope_theta", rope->theta, &rope->theta));
-    TRY(positive(top, "partial_rotary_factor", 1, &partial));
+    TRY(positive(top, "partial_rotary_factor", partial, &partial));
     TRY(positive(&r, "partial_rotary_factor", partial, &partial));
     TRY(rope_kind_of(&r, rope));
     rope->attention_factor = 1;
@@ -231,7 +244,8 @@ static enum status refuse(const struct config_reader *r)
     return ST_OK;
 }
 
-static enum status read_sizes(const struct config_reader *r, struct model_config *c)
+static enum status read_sizes(const struct config_reader *r, const struct family *family,
+                              struct model_config *c)
 {
     TRY(config_size(r, "vocab_size", 0, &c->vocab));
     TRY(config_size(r, "hidden_size", 0, &c->hidden));
@@ -239,7 +253,8 @@ static enum status read_sizes(const struct config_reader *r, struct model_config
     TRY(config_size(r, "num_hidden_layers", 0, &c->layers));
     TRY(config_size(r, "num_attention_heads", 0, &c->heads));
     TRY(config_size(r, "num_key_value_heads", c->heads, &c->kv_heads));
-    TRY(config_size(r, "head_dim", c->hidden / c->heads, &c->head_dim));
+    TRY(config_size(r, "head_dim", family->head_dim ? family->head_dim : c->hidden / c->heads,
+                    &c->head_dim));
     if (c->layers > CONFIG_LAYERS_MAX) {
         return wrong(r, "num_hidden_layers", "at most 10000");
     }
@@ -250,7 +265,7 @@ static enum status read_sizes(const struct config_reader *r, struct model_config
             "num_key_value_heads)",
             r->name, c->heads, c->kv_heads);
     }
-    if (missing(tree_get(r->at, "head_dim")) && c->hidden % c->heads != 0) {
+    if (missing(tree_get(r->at, "head_dim")) && !family->head_dim && c->hidden % c->heads != 0) {
         return err_set(r->err, ST_FORMAT,
                        "%s: hidden_size %zu is no multiple of %zu heads, and head_dim is not given",
                        r->name, c->hidden, c->heads);
@@ -259,19 +274,21 @@ static enum status read_sizes(const struct config_reader *r, struct model_config
                                                       : wrong(r, "head_dim", "a smaller number");
 }
 
-static enum status read_family(struct arena *a, const struct config_reader *r,
+static enum status read_family(struct arena *a, const struct config_reader *root,
                                const struct family *family, struct model_config *c)
 {
+    const struct config_reader inner = {.name = root->name, .at = c->text, .err = root->err};
+    const struct config_reader *r = &inner;
     bool bias = false;
     c->family = family->family;
-    c->prefix = "model.";
-    c->norm = NORM_PLAIN;
+    c->prefix = family->wrapper ? "model.language_model." : "model.";
+    c->norm = family->family == FAMILY_QWEN3_5 ? NORM_ZERO_CENTRED : NORM_PLAIN;
     c->qk_norm = family->qk_norm;
-    TRY(read_sizes(r, c));
+    TRY(read_sizes(r, family, c));
     TRY(refuse(r));
     TRY(positive(r, "rms_norm_eps", 1e-6, &c->norm_eps));
     TRY(positive(r, "initializer_range", 0.02, &c->initializer_range));
-    TRY(config_bool(r, "tie_word_embeddings", false, &c->tied));
+    TRY(config_bool(root, "tie_word_embeddings", false, &c->tied)); /* the outermost counts */
     if (family->mlp_bias_key) {
         TRY(config_bool(r, "mlp_bias", false, &c->mlp_bias));
     }
@@ -282,15 +299,16 @@ static enum status read_family(struct arena *a, const struct config_reader *r,
         c->o_bias = bias;
     }
     c->qkv_bias = bias;
-    TRY(read_layer_kinds(r, a, c));
-    return read_rope(r, c);
+    TRY(read_rope(r, family, c));
+    return family->qwen ? config_read_qwen(a, root, r, c) : read_layer_kinds(r, a, c);
 }
 
 static enum status unknown_family(const char *name, const char *type, struct err *err)
 {
     return err_set(
         err, ST_UNSUPPORTED,
-        "%s: model_type '%.60s' is not a family that is computed here; llama, qwen2 and qwen3 are",
+        "%s: model_type '%.60s' is not a family that is computed here; llama, qwen2, qwen3, qwen3_vl "
+        "and qwen3_5 are",
         name, type);
 }
 
@@ -309,7 +327,12 @@ enum status config_parse(struct arena *a, struct str text, const char *name,
     struct model_config c = {.root = root, .text = root, .model_type = type};
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {
         if (strcmp(type, families[i].model_type) == 0) {
-            struct config_reader r = {.name = name, .at = c.text, .err = err};
+            struct config_reader r = {.name = name, .at = root, .err = err};
+            c.text = families[i].wrapper ? tree_get(root, "text_config") : root;
+            if (!c.text || c.text->kind != TREE_MAP) {
+                return err_set(err, ST_FORMAT, "%s: no object text_config, which a %s model has",
+                               name, type);
+            }
             TRY(read_family(a, &r, &families[i], &c));
             *ret_config = c;
             return ST_OK;

@@ -6,7 +6,7 @@
  * Both spellings are read: `rope_theta` + `rope_scaling` of transformers 4 and `rope_parameters` of 5.
  * A family or an option that is not computed here is an error that names it, never a silent default.
  *
- * Source: configuration_{llama,qwen2,qwen3}.py and modeling_rope_utils.py of huggingface/transformers.
+ * Source: configuration_{llama,qwen2,qwen3,qwen3_vl,qwen3_5}.py and modeling_rope_utils.py of huggingface/transformers.
  */
 #ifndef ASSAY_TRAIN_CONFIG_H
 #define ASSAY_TRAIN_CONFIG_H
@@ -22,13 +22,16 @@ enum model_family {
     FAMILY_LLAMA = 0,
     FAMILY_QWEN2,
     FAMILY_QWEN3,
+    FAMILY_QWEN3_VL, /* text model of Qwen3-VL; with a vision tower when the file is the wrapper's */
+    FAMILY_QWEN3_5,  /* the same of Qwen3.5 */
     FAMILY_COUNT
 };
 
 /* What mixes tokens in a decoder layer: the key of the tables of layer kinds (layer.h, maker.h). */
 enum layer_kind {
     LAYER_FULL_ATTENTION = 0,
-    LAYER_LINEAR_ATTENTION,
+    LAYER_LINEAR_ATTENTION, /* Gated DeltaNet */
+    LAYER_GATED_ATTENTION,  /* what "full_attention" means in Qwen3.5 */
     LAYER_KIND_COUNT
 };
 
@@ -59,6 +62,16 @@ struct rope_config {
     size_t section[3]; /* M-RoPE, interleaved: frequencies of time, height, width; 0: none */
 };
 
+/* Gated DeltaNet layers; all 0 where there are none. */
+struct linear_attention_config {
+    size_t heads;   /* of queries and keys */
+    size_t v_heads; /* a multiple of heads */
+    size_t dim_k, dim_v;
+    size_t taps; /* of the convolution */
+};
+
+struct vision_config; /* vision.h */
+
 struct model_config {
     enum model_family family;
     const char *model_type; /* as written */
@@ -80,6 +93,8 @@ struct model_config {
     double initializer_range;
     struct rope_config rope;
     const enum layer_kind *layer_kind; /* [layers] */
+    struct linear_attention_config linear_attention;
+    const struct vision_config *vision; /* NULL: text alone */
     const struct tree *text; /* the object that holds these keys, for what only one family has */
     const struct tree *root; /* the whole file */
 };
@@ -114,5 +129,11 @@ enum status config_real(const struct config_reader *r, const char *key, double f
                         double *ret) MUST_USE;
 enum status config_bool(const struct config_reader *r, const char *key, bool fallback,
                         bool *ret) MUST_USE;
+
+/* What the Qwen3-VL and Qwen3.5 families have beside the shared keys (config_qwen.c): layer_types and
+ * the sizes of Gated DeltaNet, M-RoPE, the vision tower. `root` reads the whole file, `text` the object
+ * of the text model. */
+enum status config_read_qwen(struct arena *a, const struct config_reader *root,
+                             const struct config_reader *text, struct model_config *c) MUST_USE;
 
 #endif

@@ -79,4 +79,6 @@ void T(watch)(const struct run *run, const char *module, const char *what, size_
 
 const struct T(layer_pass) T(layer_passes)[LAYER_KIND_COUNT] = {
     [LAYER_FULL_ATTENTION] = {T(attention_layer_forward), T(attention_layer_backward)},
+    [LAYER_LINEAR_ATTENTION] = {T(linear_attention_forward), T(linear_attention_backward)},
+    [LAYER_GATED_ATTENTION] = {T(gated_attention_forward), T(gated_attention_backward)},
 };

@@ -73,6 +73,14 @@ void *T(attention_layer_forward)(const struct run *run, const void *layer, const
 void T(attention_layer_backward)(const struct run *run, const void *layer, const void *kept,
                                  const real *x, const real *dy, real *dx);
 
+/* The mixers of linear_attention.h. */
+void *T(linear_attention_forward)(const struct run *run, const void *layer, const real *x, real *y);
+void T(linear_attention_backward)(const struct run *run, const void *layer, const void *kept,
+                                  const real *x, const real *dy, real *dx);
+void *T(gated_attention_forward)(const struct run *run, const void *layer, const real *x, real *y);
+void T(gated_attention_backward)(const struct run *run, const void *layer, const void *kept,
+                                 const real *x, const real *dy, real *dx);
+
 /* down(silu(gate(x)) * up(x)) */
 struct mlp {
     const char *module; /* "model.layers.0.mlp" */

@@ -7,6 +7,8 @@
 
 #include "base/dtype.h"
 
+#include "train/linear_attention.h"
+
 /* splitmix64 (Steele, Lea, Flood 2014), seeded by the run's seed and the parameter's name, so that a
  * parameter's values do not depend on what else the model has. */
 struct random {
@@ -71,6 +73,7 @@ static void fill(const struct maker *mk, struct param *p, enum init init)
         case INIT_NORMAL: v = mk->config->initializer_range * random_normal(&r); break;
         case INIT_ONE: v = 1; break;
         case INIT_KAIMING: v = bound * (2 * random_unit(&r) - 1); break;
+        case INIT_LOG_UNIFORM: v = log(0.01 + (16 - 0.01) * random_unit(&r)); break;
         default: return; /* memory is zero */
         }
         param_set(mk->list, p, i, v);
@@ -219,4 +222,6 @@ void *maker_attention(struct maker *mk, const char *module)
 
 const struct maker_layer maker_layers[LAYER_KIND_COUNT] = {
     [LAYER_FULL_ATTENTION] = {"full_attention", maker_attention},
+    [LAYER_LINEAR_ATTENTION] = {"linear_attention", maker_linear_attention},
+    [LAYER_GATED_ATTENTION] = {"full_attention", maker_gated_attention},
 };

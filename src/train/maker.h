@@ -37,7 +37,8 @@ enum init {
     INIT_NORMAL = 0, /* N(0, initializer_range) */
     INIT_ZERO,
     INIT_ONE,
-    INIT_KAIMING, /* U(-1/sqrt(in), 1/sqrt(in)), in: the last dimension (LoRA's A) */
+    INIT_KAIMING,     /* U(-1/sqrt(in), 1/sqrt(in)), in: the last dimension (LoRA's A) */
+    INIT_LOG_UNIFORM, /* log U(0.01, 16) (A_log of Gated DeltaNet) */
     INIT_COUNT
 };
 

@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include "train/model_inside.h"
+#include "train/mrope.h"
+#include "train/picture.h"
 
 enum {
     PARAMS_PER_LAYER = 40, /* at most, of any kind of layer */
-    PARAMS_BESIDE = 1024   /* embedding, head, vision tower */
+    PARAMS_BESIDE = 1024   /* embedding, head */
 };
 
 static void declare_layer(struct maker *mk, struct decoder_layer *l, size_t i)
@@ -39,7 +41,14 @@ void model_declare(struct train_model *m)
     const struct model_config *c = &m->config;
     struct arena *a = m->memory;
     struct maker mk;
-    maker_init(&mk, a, c, &m->options, &m->params, c->layers * PARAMS_PER_LAYER + PARAMS_BESIDE);
+    size_t tower = c->vision != NULL ? vision_param_count(c->vision) : 0;
+    maker_init(&mk, a, c, &m->options, &m->params,
+               c->layers * PARAMS_PER_LAYER + PARAMS_BESIDE + tower);
+    if (c->vision != NULL) {
+        mk.adapters = true;
+        m->vision = vision_declare(&mk, c->vision, "model.visual");
+        mk.adapters = false;
+    }
     m->embed_module = arena_fmt(a, "%sembed_tokens", c->prefix);
     m->embed = maker_param(&mk, arena_fmt(a, "%s.weight", m->embed_module), INIT_NORMAL, 2,
                            (const size_t[]){c->vocab, c->hidden});
@@ -142,8 +151,50 @@ size_t model_vocab(const struct train_model *m)
     return m->config.vocab;
 }
 
-static enum status check_batch(const struct train_model *m, const struct train_batch *b,
-                               struct err *err)
+/* Grids, and as many image tokens as there are features. */
+static enum status check_pictures(struct train_model *m, const struct train_batch *b,
+                                  struct err *err)
+{
+    const struct vision_config *c = m->config.vision;
+    size_t tokens = 0;
+    if (c == NULL) {
+        return b->pictures == 0
+                   ? ST_OK
+                   : err_set(err, ST_USAGE,
+                             "the batch has pictures, and a %s model has no vision tower",
+                             m->config.model_type);
+    }
+    for (size_t t = 0; t < b->tokens; t++) {
+        tokens += b->ids[t] == c->image_token || b->ids[t] == c->video_token;
+    }
+    TRY(picture_check(b->grid, b->pictures, c->merge, b->patches, &m->frames, err));
+    if (tokens != b->patches / (c->merge * c->merge)) {
+        return err_set(
+            err, ST_FORMAT,
+            "the batch has %zu tokens for pictures (ids %d and %d), and its %zu pictures make "
+            "%zu features: was the text cut off, or does a picture lack?",
+            tokens, (int)c->image_token, (int)c->video_token, b->pictures,
+            b->patches / (c->merge * c->merge));
+    }
+    return ST_OK;
+}
+
+/* The batch as the run sees it: with positions where pictures ask for other than the places. */
+static enum status place(struct train_model *m, const struct train_batch *batch, struct err *err)
+{
+    m->batch = *batch;
+    if (batch->pictures == 0 || batch->positions != NULL) {
+        return ST_OK;
+    }
+    const struct vision_config *c = m->config.vision;
+    const struct mrope_tokens tokens = {c->image_token, c->video_token, c->merge};
+    int32_t *positions = tape_take(&m->kept, 3 * batch->tokens, sizeof *positions);
+    TRY(mrope_positions(batch, &tokens, positions, err));
+    m->batch.positions = positions;
+    return ST_OK;
+}
+
+static enum status check_batch(struct train_model *m, const struct train_batch *b, struct err *err)
 {
     if (b->tokens == 0 || b->sequences == 0 || b->start[0] != 0 ||
         b->start[b->sequences] != b->tokens || b->tokens > INT32_MAX) {
@@ -171,11 +222,7 @@ static enum status check_batch(const struct train_model *m, const struct train_b
                            (int)b->labels[t], t, m->config.vocab, LABEL_IGNORED);
         }
     }
-    if (b->pictures != 0) {
-        return err_set(err, ST_USAGE, "the batch has pictures, and a %s model has no vision tower",
-                       m->config.model_type);
-    }
-    return ST_OK;
+    return check_pictures(m, b, err);
 }
 
 enum status model_forward(struct train_model *m, const struct train_batch *batch,
@@ -186,7 +233,8 @@ enum status model_forward(struct train_model *m, const struct train_batch *batch
     tape_rewind(&m->kept, empty);
     tape_rewind(&m->scratch, empty);
     m->run.config = &m->config;
-    m->run.batch = batch;
+    TRY(place(m, batch, err));
+    m->run.batch = &m->batch;
     m->run.precision = m->options.precision;
     m->run.compute = &m->compute;
     m->run.kept = &m->kept;

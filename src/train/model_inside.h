@@ -4,6 +4,7 @@
 #define ASSAY_TRAIN_MODEL_INSIDE_H
 
 #include "train/layer_parts.h"
+#include "train/vision.h"
 
 struct decoder_layer {
     const char *module; /* "model.layers.0" */
@@ -26,9 +27,14 @@ struct train_model {
     struct norm final_norm;
     struct linear head; /* its weight is `embed` when tied */
 
+    struct vision *vision; /* NULL: text alone */
+
     struct tape kept, scratch;
-    struct run run; /* of the last forward */
-    void *state;    /* what it keeps, model_run.c; NULL before the first */
+    struct run run;           /* of the last forward */
+    struct train_batch batch; /* the caller's, with the positions that its pictures ask for */
+    size_t frames;            /* of its pictures */
+    void *pictures;           /* model_pictures.c; NULL: none in the batch */
+    void *state;              /* what it keeps, model_run.c; NULL before the first */
 };
 
 /* Declares all parameters of m->config in m->params. */
@@ -60,6 +66,15 @@ enum status compute_open(struct arena *a, const struct model_options *options, s
  void run_logits_##f(struct train_model *m, size_t first, size_t count, double *ret_rows);
 MODEL_RUN(f64)
 MODEL_RUN(f32)
+
+/* Puts the features of the batch's pictures into the embeddings x[tokens, hidden]. */
+void T(pictures_forward)(struct train_model *m, real *x);
+/* Adds those that belong after decoder layer `layer` to its output x. */
+void T(pictures_deepen)(const struct train_model *m, size_t layer, real *x);
+/* The backward of both: d is the gradient of x. The second also takes it away where embeddings were
+ * replaced. All four do nothing without pictures. */
+void T(pictures_deepen_backward)(const struct train_model *m, size_t layer, const real *d);
+void T(pictures_backward)(const struct train_model *m, real *d);
 
 /* Sum over rows of -log softmax(head(x))[label]; x[rows, hidden]. */
 double T(loss_forward)(const struct run *run, const struct linear *head, size_t rows, const real *x,

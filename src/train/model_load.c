@@ -21,10 +21,15 @@ enum {
 
 static const struct fs live = {.prefix = ""};
 
-/* Buffers that old checkpoints carry and no parameter needs. */
+/* Buffers that old checkpoints carry and no parameter needs; the multi-token prediction of Qwen3.5,
+ * which transformers leaves out too, as it does the vision tower for the text model alone. */
 static bool needless(const struct train_model *m, const char *name)
 {
+    bool qwen3_5 = m->config.family == FAMILY_QWEN3_5;
     return str_ends(str_of(name), ".rotary_emb.inv_freq") ||
+           (qwen3_5 && strncmp(name, "mtp.", strlen("mtp.")) == 0) ||
+           (qwen3_5 && m->vision == NULL &&
+            strncmp(name, "model.visual.", strlen("model.visual.")) == 0) ||
            (m->config.tied && strcmp(name, "lm_head.weight") == 0);
 }
 

@@ -4,6 +4,7 @@
  *
  *   x = embed(ids);  each layer: h = x + mixer(norm(x)), x = h + mlp(norm(h));  loss(head(norm(x)))
  *
+ * Features of pictures take the place of embeddings; what deepstack adds after a layer is no part of it.
  * Only tokens with a label go through the head. With `recompute` a layer keeps its input alone and is
  * run forward again before its backward: the same calls on the same numbers, so the same bits.
  */
@@ -114,6 +115,7 @@ void T(run_forward)(struct train_model *m, double *ret_loss, size_t *ret_labels)
     s->normed = T(take)(run->kept, wide);
     T(embed_forward)(run, m->embed, s->x[0]);
     T(watch)(run, m->embed_module, "output", tokens, m->config.hidden, s->x[0]);
+    T(pictures_forward)(m, s->x[0]);
     for (size_t i = 0; i < layers; i++) {
         struct tape_mark mark = tape_mark(run->kept);
         s->layer[i] = layer_forward(run, &m->layers[i], s->x[i], s->x[i + 1]);
@@ -121,6 +123,7 @@ void T(run_forward)(struct train_model *m, double *ret_loss, size_t *ret_labels)
             tape_rewind(run->kept, mark);
             s->layer[i] = NULL;
         }
+        T(pictures_deepen)(m, i, s->x[i + 1]);
     }
     T(norm_forward)(run, &m->final_norm, tokens, s->x[layers], s->normed);
     gather_labels(s, run);
@@ -162,6 +165,7 @@ void T(run_backward)(struct train_model *m, double scale)
     for (size_t i = m->config.layers; i-- > 0;) {
         struct tape_mark kept = tape_mark(run->kept);
         const struct layer_kept *layer = s->layer[i];
+        T(pictures_deepen_backward)(m, i, d);
         if (layer == NULL) {
             struct tape_mark again = tape_mark(run->scratch);
             real *y = T(take)(run->scratch, tokens * m->config.hidden);
@@ -171,6 +175,7 @@ void T(run_backward)(struct train_model *m, double scale)
         layer_backward(run, &m->layers[i], layer, s->x[i], d);
         tape_rewind(run->kept, kept);
     }
+    T(pictures_backward)(m, d);
     T(watch)(run, m->embed_module, "grad_output", tokens, m->config.hidden, d);
     T(embed_backward)(run, m->embed, d);
     tape_rewind(run->scratch, mark);
