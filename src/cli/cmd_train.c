@@ -6,7 +6,7 @@
 #include "cli/train.h"
 
 static const struct train_mode modes[] = {
-    {"generate", train_generate}, {NULL, train_run}, /* last */
+    {"generate", train_generate}, {"oracle", train_oracle}, {NULL, train_run}, /* last */
 };
 
 static int run_train_command(struct cli *cli)
@@ -53,6 +53,8 @@ static const struct example examples[] = {
      "LoRA on every linear layer, a twentieth of the data for evaluation"},
     {"assay train model --data alpaca.json --lora r=8,alpha=16 --save out --eval-share 0.05 --resume",
      "go on where it was killed"},
+    {"assay train model --oracle --against dump.safetensors",
+     "judge one step of another stack (examples/dump_transformers.py writes the dump)"},
     {"assay train out/checkpoint-100 --generate 'Once upon a time' --tokens 40",
      "look at the model"},
     {0},
@@ -100,6 +102,11 @@ static const struct option_spec options[] = {
     {"keep", 0, OPTION_VALUE, "N", "Newest checkpoints that stay, 0 for all (2)"},
     {"resume", 0, OPTION_FLAG, NULL, "Go on from the newest checkpoint in --save"},
     {"brief", 0, OPTION_FLAG, NULL, "Leave cosine and sums by layer out of the metrics"},
+    {"adapter", 0, OPTION_VALUE, "DIR", "Start from this PEFT folder's adapter, with its settings"},
+    {"oracle", 0, OPTION_FLAG, NULL,
+     "Compute one step instead of training: to judge a dump, or to write one"},
+    {"against", 0, OPTION_VALUE, "FILE", "--oracle: dump of another stack's step to judge"},
+    {"dump", 0, OPTION_VALUE, "FILE", "--oracle: write loss, activations and gradients here"},
     {"generate", 'g', OPTION_VALUE, "PROMPT", "Continue the prompt instead of training"},
     {"tokens", 0, OPTION_VALUE, "N", "--generate: tokens at most (64)"},
     {"temperature", 0, OPTION_VALUE, "X", "--generate: 0 takes the likeliest token (0)"},

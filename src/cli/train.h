@@ -57,5 +57,6 @@ int train_run(struct train_job *job);
 int train_plan(struct train_job *job);
 int train_shrink(struct train_job *job);
 int train_generate(struct train_job *job);
+int train_oracle(struct train_job *job);
 
 #endif

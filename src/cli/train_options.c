@@ -110,6 +110,13 @@ static enum status read_lora(struct train_job *job, struct err *err)
     struct str rest = str_of(text);
     struct str part;
     struct lora_options *lora = &job->model.lora;
+    const char *adapter = cli_value(job->cli, "adapter", NULL);
+    if (adapter != NULL && text != NULL) {
+        return err_set(err, ST_USAGE, "--adapter brings its own settings: leave --lora out");
+    }
+    if (adapter != NULL) {
+        return lora_read_config(job->arena, adapter, lora, err);
+    }
     if (text == NULL) {
         return ST_OK;
     }

@@ -64,6 +64,11 @@ struct model_options {
     struct lora_options lora;
 };
 
+/* The options that a PEFT folder's adapter_config.json stands for; `adapter` is the folder. What would
+ * change the model and is not computed here (DoRA, patterns of ranks, dropout, ...) is refused. */
+enum status lora_read_config(struct arena *a, const char *folder, struct lora_options *ret_lora,
+                             struct err *err) MUST_USE;
+
 /* Reads config.json and the weights of a Hugging Face folder (or makes them up, options->random). What
  * is missing, has another shape or is not finite is named. The model lives in `a`. */
 enum status model_open(struct arena *a, const char *folder, const struct model_options *options,

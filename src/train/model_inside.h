@@ -51,9 +51,7 @@ typedef const char *param_name_fn(void *ctx, const char *name);
 enum status params_read_file(struct param_list *list, const char *path, param_name_fn *name_of,
                              void *ctx, struct map *seen, struct err *err) MUST_USE;
 
-/* Rank, scale and targets of a PEFT folder; then its values. */
-enum status lora_read_config(struct arena *a, const char *folder, struct lora_options *ret_lora,
-                             struct err *err) MUST_USE;
+/* The values of a PEFT folder's adapter. */
 enum status lora_load(struct train_model *m, const char *folder, struct err *err) MUST_USE;
 
 /* Opens threads and BLAS as the options say; `a` must outlive the record. */

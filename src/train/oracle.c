@@ -87,6 +87,11 @@ static enum status dump_open(struct dump *d, const char *path, const struct trai
     TRY(tensor_file_open(a, path, &issues, &d->file, err));
     for (size_t i = 0; i < d->file->count; i++) {
         const struct tensor *t = &d->file->tensors[i];
+        if (!t->present) {
+            return err_set(err, ST_FORMAT,
+                           "%s: the bytes of '%s' are not all there: the file was cut off", path,
+                           issue_text(a, str_of(t->name)));
+        }
         map_put(d->by_name, str_of(plain_name(a, t->name)), (void *)(uintptr_t)t);
     }
     return find_tokens(d, batch, err);
@@ -227,10 +232,7 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
         }
         row.why = why != NULL ? arena_strdup(a, why) : NULL;
         row.wrong = !(row.error <= row.limit);
-        if (row.wrong) {
-            r->first = r->wrong == 0 ? r->rows.count : r->first;
-            r->wrong++;
-        }
+        r->wrong += row.wrong;
         if (e->kind == CAPTURE_LOSS && values != NULL) {
             r->dump_loss = values[0];
         }
@@ -247,7 +249,8 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
     return ST_OK;
 }
 
-/* Gradients of parameters are the end of backward: the last layer's are first. */
+/* Gradients of parameters are the end of backward: the last layer's are first. The first wrong row is
+ * looked for along the step. */
 static void order_rows(struct oracle_report *r)
 {
     size_t from = 0;
@@ -260,15 +263,16 @@ static void order_rows(struct oracle_report *r)
         r->rows.items[i] = r->rows.items[j];
         r->rows.items[j] = swap;
     }
+
+    static const enum capture_kind order[] = {CAPTURE_FORWARD, CAPTURE_LOGITS, CAPTURE_LOSS,
+                                              CAPTURE_BACKWARD, CAPTURE_GRADIENT};
+
     r->first = SIZE_MAX;
-    for (size_t i = 0; i < r->rows.count && r->first == SIZE_MAX; i++) {
-        bool place = r->rows.items[i].kind >= CAPTURE_FORWARD;
-        if (r->rows.items[i].wrong && place) {
-            r->first = i;
+    for (size_t k = 0; k < ARRAY_LEN(order) && r->first == SIZE_MAX; k++) {
+        for (size_t i = 0; i < r->rows.count && r->first == SIZE_MAX; i++) {
+            const struct oracle_row *row = &r->rows.items[i];
+            r->first = row->kind == order[k] && row->wrong ? i : r->first;
         }
-    }
-    for (size_t i = 0; i < r->rows.count && r->first == SIZE_MAX; i++) {
-        r->first = r->rows.items[i].wrong ? i : r->first; /* loss or logits alone */
     }
 }
 

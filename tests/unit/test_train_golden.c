@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "model/tensor_file.h"
 #include "train/oracle.h"
 #include "unit.h"
 
@@ -107,6 +108,83 @@ static void test_other_weights_are_wrong(void **state)
     arena_free(a);
 }
 
+static struct str read_all(struct arena *a, const char *path)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    char *bytes = arena_alloc(a, 1 << 20);
+    size_t n = fread(bytes, 1, 1 << 20, f);
+    fclose(f);
+    return (struct str){bytes, n};
+}
+
+static void write_all(const char *path, struct str bytes)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes.p, 1, bytes.n, f), bytes.n);
+    fclose(f);
+}
+
+/* The folder of a model in which one byte of a tensor is another. */
+static void change_weight(struct arena *a, const char *from, const char *to, const char *tensor)
+{
+    struct tensor_file *f;
+    struct err err;
+    const char *path = arena_fmt(a, "%s/model.safetensors", from);
+    assert_int_equal(tensor_file_open(a, path, NULL, &f, &err), ST_OK);
+    const struct tensor *t = tensor_find(f, tensor);
+    assert_non_null(t);
+    struct str bytes = read_all(a, path);
+    char *at = (char *)bytes.p + t->offset + 5; /* upper byte of a bfloat16: its exponent */
+    *at = (char)(*at ^ 4);
+    write_all(arena_fmt(a, "%s/model.safetensors", to), bytes);
+    write_all(arena_fmt(a, "%s/config.json", to),
+              read_all(a, arena_fmt(a, "%s/config.json", from)));
+    tensor_file_close(f);
+}
+
+/* A stack in which one layer computes something else: its own dump, against the right weights, names
+ * that layer and operator. */
+static void test_planted_fault(void **state)
+{
+    static const struct {
+        const char *weight, *first;
+    } faults[] = {
+        {"model.layers.1.self_attn.k_proj.weight", "output of model.layers.1.self_attn.k_proj"},
+        {"model.layers.0.mlp.up_proj.weight", "output of model.layers.0.mlp.up_proj"},
+        {"model.layers.1.self_attn.q_norm.weight", "output of model.layers.1.self_attn.q_norm"},
+    };
+
+    (void)state;
+    int32_t ids[] = {5, 9, 60, 0, 33, 7, 7};
+    int32_t labels[] = {9, 60, 0, 33, 7, 7, LABEL_IGNORED};
+    const size_t start[] = {0, 7};
+    const struct train_batch b = {
+        .tokens = 7, .sequences = 1, .ids = ids, .labels = labels, .start = start};
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
+        struct arena *a = arena_new(0);
+        struct oracle_report r;
+        struct err err = {0};
+        char folder[] = "/tmp/assay-fault-XXXXXX";
+        assert_non_null(mkdtemp(folder));
+        const char *out = arena_fmt(a, "%s/dump.safetensors", folder);
+        change_weight(a, GOLDEN_TRAIN "qwen3", folder, faults[i].weight);
+        struct oracle_options o = {.folder = folder, .out = out, .batch = &b};
+        o.model.precision = i == 1 ? PRECISION_F32 : PRECISION_F64;
+        assert_int_equal(oracle_run(a, &o, &r, &err), ST_OK);
+        o = (struct oracle_options){.folder = GOLDEN_TRAIN "qwen3", .against = out, .batch = &b};
+        assert_int_equal(oracle_run(a, &o, &r, &err), ST_OK);
+        assert_true(r.wrong > 3 && r.wrong < r.rows.count);
+        assert_string_equal(oracle_place(a, &r.rows.items[r.first]), faults[i].first);
+        unlink(out);
+        unlink(arena_fmt(a, "%s/model.safetensors", folder));
+        unlink(arena_fmt(a, "%s/config.json", folder));
+        rmdir(folder);
+        arena_free(a);
+    }
+}
+
 /* What the oracle writes it can read, and finds equal to itself. */
 static void test_own_dump(void **state)
 {
@@ -141,6 +219,7 @@ int main(void)
         cmocka_unit_test(test_float64),
         cmocka_unit_test(test_bfloat16),
         cmocka_unit_test(test_other_weights_are_wrong),
+        cmocka_unit_test(test_planted_fault),
         cmocka_unit_test(test_own_dump),
     };
     return cmocka_run_group_tests_name("train_golden", tests, NULL, NULL);
