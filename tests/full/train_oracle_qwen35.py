@@ -34,11 +34,16 @@ VISION = dict(depth=2, hidden_size=8, intermediate_size=12, num_heads=2, in_chan
 IMAGE, VIDEO = 58, 59
 TOKENS = dict(image_token_id=IMAGE, video_token_id=VIDEO, vision_start_token_id=56, vision_end_token_id=57)
 GRIDS = [[1, 4, 6], [1, 2, 2], [1, 8, 4]]  # pictures of 6, 1 and 8 tokens
+VIDEO_GRIDS = [[2, 4, 2], [1, 4, 4]]  # a video of two frames of 2 tokens, one of a frame of 4
 
 CASES = {
     "qwen3_5_text": (QWEN35 | dict(tie_word_embeddings=True), None),
     "qwen3_5": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION, tie_word_embeddings=False) | TOKENS,
                 None),
+    "qwen3_5_video": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION,
+                           tie_word_embeddings=True) | TOKENS, None),
+    "qwen3_vl_video": (dict(model_type="qwen3_vl", text_config=QWEN3VL, tie_word_embeddings=False,
+                            vision_config=VISION | dict(deepstack_visual_indexes=[1])) | TOKENS, None),
     "qwen3_vl": (dict(model_type="qwen3_vl", text_config=QWEN3VL, tie_word_embeddings=True,
                       vision_config=VISION | dict(deepstack_visual_indexes=[0, 1])) | TOKENS, None),
     "qwen3_5_lora": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION,
@@ -105,6 +110,12 @@ def make(case, folder):
         model.save_pretrained(folder / "adapter")
 
 
+def pictures(grids, generator, pixels, grid):
+    patches = sum(t * h * w for t, h, w in grids)
+    size = VISION["in_channels"] * VISION["temporal_patch_size"] * VISION["patch_size"]**2
+    return {pixels: torch.randn((patches, size), generator=generator).bfloat16(), grid: torch.tensor(grids)}
+
+
 def batch(case):
     g = torch.Generator().manual_seed(len(case))
     ids = torch.randint(0, 50, (3, 80), generator=g)
@@ -112,16 +123,18 @@ def batch(case):
     mask[1, 67:] = 0
     mask[2, 30:] = 0
     data = {"input_ids": ids, "attention_mask": mask}
-    if not case.startswith("qwen3_5_text"):
+    if case.endswith("video"):  # frames are apart, as the processor puts times between them
+        for row, at, n in (0, 20, 2), (0, 24, 2), (2, 5, 4):
+            ids[row, at - 1], ids[row, at:at + n], ids[row, at + n] = 56, VIDEO, 57
+        data |= pictures(VIDEO_GRIDS, g, "pixel_values_videos", "video_grid_thw")
+        data["mm_token_type_ids"] = (ids == VIDEO).long() * 2
+    elif not case.startswith("qwen3_5_text"):
         ids[0, 3], ids[0, 4:10], ids[0, 10] = 56, IMAGE, 57
         ids[0, 70], ids[0, 71], ids[0, 72] = 56, IMAGE, 57
         ids[2, 0], ids[2, 1:9], ids[2, 9] = 56, IMAGE, 57
-        patches = sum(t * h * w for t, h, w in GRIDS)
-        size = VISION["in_channels"] * VISION["temporal_patch_size"] * VISION["patch_size"]**2
-        data["pixel_values"] = torch.randn((patches, size), generator=g).bfloat16()
-        data["image_grid_thw"] = torch.tensor(GRIDS)
+        data |= pictures(GRIDS, g, "pixel_values", "image_grid_thw")
         data["mm_token_type_ids"] = (ids == IMAGE).long()
-    keep = (mask == 1) & (torch.rand(ids.shape, generator=g) > 0.2) & (ids != IMAGE)
+    keep = (mask == 1) & (torch.rand(ids.shape, generator=g) > 0.2) & (ids < IMAGE)
     data["labels"] = torch.where(keep, ids, -100)
     return data
 

@@ -77,18 +77,19 @@ static void unpad(struct step *s)
         .tokens = n, .sequences = rows, .ids = to_ids, .labels = to_labels, .start = s->start};
 }
 
-static void add_pictures(struct step *s)
+static void add_pictures(struct step *s, const char *pixels, const char *grids)
 {
     const struct tensor *t, *g;
-    s->batch.pixels = values(s, "pixel_values", &t);
-    if (!s->batch.pixels) {
+    const double *v = values(s, pixels, &t);
+    if (!v) {
         return;
     }
-    const double *grid = values(s, "image_grid_thw", &g);
+    const double *grid = values(s, grids, &g);
     int32_t *to = arena_array(s->a, g->elements, sizeof *to);
     for (size_t i = 0; i < g->elements; i++) {
         to[i] = (int32_t)grid[i];
     }
+    s->batch.pixels = v;
     s->batch.patches = t->shape[0];
     s->batch.grid = to;
     s->batch.pictures = g->shape[0];
@@ -110,7 +111,8 @@ static bool step_open(struct step *s, const char *folder, const char *dtype)
         fail_msg("%s", err.text);
     }
     unpad(s);
-    add_pictures(s);
+    add_pictures(s, "pixel_values", "image_grid_thw");
+    add_pictures(s, "pixel_values_videos", "video_grid_thw");
     s->loss = *values(s, "loss", &t);
     return true;
 }
