@@ -361,6 +361,11 @@ uint64_t data_hash(const struct dataset *d)
             h = (h ^ (uint32_t)s->ids[t]) * 0x100000001b3u;
             h = (h ^ (uint32_t)s->labels[t]) * 0x100000001b3u;
         }
+        for (size_t t = 0; t < s->patches * s->patch_values; t++) {
+            uint64_t bits;
+            memcpy(&bits, &s->pixels[t], sizeof bits);
+            h = (h ^ bits) * 0x100000001b3u;
+        }
     }
     return h;
 }

@@ -8,8 +8,9 @@
  *   M[i][j] = scale decay[i][j] q[i].k[j]     (j <= i)     O = scale exp(G) q S + M N
  *   S' = exp(G[n-1]) S + sum over i of exp(G[n-1] - G[i]) k[i] N[i]^T
  *
- * N holds what each step writes. The running sum is kept in double: differences of large sums of a
- * strong gate would lose the small decays otherwise.
+ * N holds what each step writes. Running sums of g and of its gradient are reals, float32 in float32, as
+ * in the kernels: their cancellation is most of the error of A_log's gradient, and an error that is
+ * expected of others has to be made here too. Step by step there are no such sums.
  */
 #include <string.h>
 
@@ -19,7 +20,7 @@
 struct chunk {
     size_t n;
     const real *q, *k, *v, *beta;
-    double *G;
+    real *G;
     real *decay, *kk;  /* [n, n]: decay, k[i].k[j], both for j <= i */
     real *A, *M;       /* [n, n] */
     real *U, *N;       /* [n, dim_v] */
@@ -35,7 +36,7 @@ static real *reals(struct arena *a, size_t count)
 static struct chunk chunk_new(const struct delta_head *h, size_t most, struct arena *a)
 {
     return (struct chunk){
-        .G = arena_array(a, most, sizeof(double)),
+        .G = reals(a, most),
         .decay = reals(a, most * most),
         .kk = reals(a, most * most),
         .A = reals(a, most * most),
@@ -54,7 +55,7 @@ static void scores(const struct delta_head *h, struct chunk *c)
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
             size_t at = i * n + j;
-            c->decay[at] = real_exp((real)(c->G[i] - c->G[j]));
+            c->decay[at] = real_exp(c->G[i] - c->G[j]);
             c->kk[at] = rows_dot(c->k + i * K, c->k + j * K, K);
             c->A[at] = j < i ? c->beta[i] * c->decay[at] * c->kk[at] : 0;
             c->M[at] = h->scale * c->decay[at] * rows_dot(c->q + i * K, c->k + j * K, K);
@@ -73,11 +74,11 @@ static void chunk_fill(const struct delta_head *h, size_t from, size_t n, const 
     c->v = h->v + from * V;
     c->beta = h->beta + from;
     for (size_t i = 0; i < n; i++) {
-        c->G[i] = (double)h->g[from + i] + (i ? c->G[i - 1] : 0);
-        c->head[i] = real_exp((real)c->G[i]);
+        c->G[i] = h->g[from + i] + (i ? c->G[i - 1] : 0);
+        c->head[i] = real_exp(c->G[i]);
     }
     for (size_t i = 0; i < n; i++) {
-        c->tail[i] = real_exp((real)(c->G[n - 1] - c->G[i]));
+        c->tail[i] = real_exp(c->G[n - 1] - c->G[i]);
     }
     scores(h, c);
     for (size_t i = 0; i < n; i++) {
@@ -137,7 +138,7 @@ void T(delta_chunk_forward)(const struct delta_head *h, size_t chunk, struct are
 /* ---- backward ---- */
 
 struct back {
-    double *dG;
+    real *dG;
     real *dN; /* [n, dim_v], then the gradient of beta v */
     real *dW; /* [n, dim_k], then that of beta exp(G) k */
     real *dS; /* [dim_k, dim_v]: gradient of the state after the block */
@@ -200,8 +201,8 @@ static void back_through_pair(const struct delta_head *h, const struct chunk *c,
         h->dbeta[from + i] += e * c->kk[at];
         flow += dA * c->A[at];
     }
-    b->dG[i] += (double)flow;
-    b->dG[j] -= (double)flow;
+    b->dG[i] += flow;
+    b->dG[j] -= flow;
 }
 
 /* What step i has alone: its read of the state, its write to it, and beta v, beta exp(G) k. */
@@ -222,8 +223,8 @@ static void back_through_step(const struct delta_head *h, const struct chunk *c,
     }
     h->dbeta[from + i] += c->head[i] * foresee + rows_dot(c->v + i * V, b->dN + i * V, V);
     rows_set(h->dv + (from + i) * V, b->dN + i * V, c->beta[i], V);
-    b->dG[i] += (double)read + (double)(c->beta[i] * c->head[i] * foresee) - (double)write;
-    b->dG[n - 1] += (double)write;
+    b->dG[i] += read + c->beta[i] * c->head[i] * foresee - write;
+    b->dG[n - 1] += write;
 }
 
 static void chunk_back(const struct delta_head *h, const struct chunk *c, size_t from,
@@ -234,17 +235,17 @@ static void chunk_back(const struct delta_head *h, const struct chunk *c, size_t
     back_through_solve(h, c, b);
     memset(b->dG, 0, n * sizeof *b->dG);
     memset(h->dbeta + from, 0, n * sizeof *h->dbeta);
-    b->dG[n - 1] = (double)(c->head[n - 1] * rows_dot(S, b->dS, size));
+    b->dG[n - 1] = c->head[n - 1] * rows_dot(S, b->dS, size);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j <= i; j++) {
             back_through_pair(h, c, from, i, j, b);
         }
         back_through_step(h, c, from, i, S, b);
     }
-    double sum = 0;
+    real sum = 0;
     for (size_t i = n; i-- > 0;) {
         sum += b->dG[i];
-        h->dg[from + i] = (real)sum;
+        h->dg[from + i] = sum;
     }
     real *swap = b->dS;
     b->dS = b->dS_before;
@@ -258,7 +259,7 @@ void T(delta_chunk_backward)(const struct delta_head *h, size_t chunk, struct ar
     struct arena_mark mark = arena_mark(scratch);
     struct chunk c = chunk_new(h, most, scratch);
     struct back b = {
-        .dG = arena_array(scratch, most, sizeof(double)),
+        .dG = reals(scratch, most),
         .dN = reals(scratch, most * h->dim_v),
         .dW = reals(scratch, most * h->dim_k),
         .dS = reals(scratch, size),
