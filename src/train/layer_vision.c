@@ -46,6 +46,7 @@ static void norm_forward(const struct run *run, const struct layer_norm *l, size
 {
     struct norm_layer n = {rows, l->width, 1e-6, run->precision};
     T(norm_layer_forward)(&n, x, l->weight->value, l->bias->value, y);
+    T(watch)(run, l->module, "output", rows, l->width, y);
 }
 
 static void norm_backward(const struct run *run, const struct layer_norm *l, size_t rows,
@@ -53,6 +54,7 @@ static void norm_backward(const struct run *run, const struct layer_norm *l, siz
 {
     struct norm_layer n = {rows, l->width, 1e-6, run->precision};
     struct tape_mark mark = tape_mark(run->scratch);
+    T(watch)(run, l->module, "grad_output", rows, l->width, dy);
     real *dweight = T(take)(run->scratch, l->width), *dbias = T(take)(run->scratch, l->width);
     T(norm_layer_backward)(&n, x, l->weight->value, dy, dx, dweight, dbias);
     T(grad_add)(run, l->weight, dweight);
@@ -127,11 +129,11 @@ static void embed_forward(const struct pass *p, real *x)
     if (p->run->compute->reference) {
         struct conv3d conv = conv_of(p);
         T(conv3d_forward)(&conv, k->pixels, v->patch.weight->value, v->patch.bias->value, x);
+        T(watch)(p->run, v->patch.module, "output", p->n, c->hidden, x);
     } else {
         (void)T(linear_forward)(p->run, &v->patch, p->n, k->pixels,
                                 x); /* no adapter: nothing kept */
     }
-    T(watch)(p->run, v->patch.module, "output", p->n, c->hidden, x);
     T(patch_table_forward)(&k->places, c->side, c->hidden, v->table->value, x);
     T(patch_angles)(&k->places, c->hidden / c->heads, c->theta, k->cos, k->sin);
 }
@@ -197,6 +199,7 @@ static void block_backward(const struct pass *p, const struct vision_block *b,
     real *t = T(take)(run->scratch, n * hidden), *u = T(take)(run->scratch, n * hidden);
     real *dinner = T(take)(run->scratch, n * b->fc1.out);
     real *dqkv = T(take)(run->scratch, n * 3 * hidden);
+    T(watch)(run, b->module, "grad_output", n, hidden, d);
     T(linear_backward)(run, &b->fc2, n, k->fc2, k->active, d, dinner, GRADIENT_SET);
     deactivate(run, block_gelu(p->v), n * b->fc1.out, k->inner, dinner);
     T(linear_backward)(run, &b->fc1, n, k->fc1, k->normed2, dinner, t, GRADIENT_SET);
@@ -237,6 +240,7 @@ static void merger_backward(const struct pass *p, const struct vision_merger *m,
     size_t hidden = p->v->config->hidden, rows = p->n * hidden / m->fc1.in;
     struct tape_mark mark = tape_mark(run->scratch);
     real *d = T(take)(run->scratch, p->n * hidden), *t = T(take)(run->scratch, p->n * hidden);
+    T(watch)(run, m->module, "grad_output", rows, m->fc2.out, dy);
     T(linear_backward)(run, &m->fc2, rows, k->fc2, k->active, dy, d, GRADIENT_SET);
     deactivate(run, GELU_EXACT, p->n * hidden, k->inner, d);
     T(linear_backward)(run, &m->fc1, rows, k->fc1, k->normed, d, t, GRADIENT_SET);
