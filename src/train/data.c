@@ -11,6 +11,7 @@
 #include "train/data_inside.h"
 #include "train/data_order.h"
 #include "train/model.h"
+#include "train/vision.h"
 
 enum {
     RECORD_MAX = 256 << 20 /* bytes of one line */
@@ -38,6 +39,13 @@ enum status data_add(struct arena *a, struct dataset *d, const struct data_optio
                            " is beyond the model's vocabulary of %zu; the data "
                            "were made with the tokenizer of another model",
                            path, line, ids[i], options->vocab);
+        }
+        if (options->vision != NULL && vision_is_picture(options->vision, ids[i])) {
+            return err_set(err, ST_FORMAT,
+                           "%s:%zu: token %" PRId32
+                           " stands for a picture, and there is none: pictures are read from "
+                           "safetensors files with pixel_values",
+                           path, line, ids[i]);
         }
         if (label != LABEL_IGNORED && (label < 0 || (size_t)label >= options->vocab)) {
             return err_set(err, ST_FORMAT,

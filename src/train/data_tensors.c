@@ -77,6 +77,8 @@ static enum status add_rows(struct arena *a, struct arena *scratch, const struct
     int32_t *labels = arena_array(scratch, t->width, sizeof *labels);
     int32_t *mask = arena_array(scratch, t->width, sizeof *mask);
     struct data_pictures pictures;
+    struct data_options text = *options;
+    text.vision = NULL; /* the tokens of pictures are data_pictures_take()'s */
     TRY(data_pictures_open(scratch, f, path, options, &pictures, err));
     for (size_t row = 0; row < t->rows; row++) {
         size_t n = 0;
@@ -92,7 +94,7 @@ static enum status add_rows(struct arena *a, struct arena *scratch, const struct
             }
         }
         size_t before = d->samples.count;
-        TRY(data_add(a, d, options, path, row + 1, ids, labels, n, err));
+        TRY(data_add(a, d, &text, path, row + 1, ids, labels, n, err));
         struct sample *added = d->samples.count > before ? &d->samples.items[before] : NULL;
         TRY(data_pictures_take(a, &pictures, row + 1, ids, n, added, err));
     }
