@@ -12,9 +12,9 @@
  *                                                  unshifted, -100 where there is no loss
  *
  * as lines (JSONL), as one JSON list, or a safetensors file with input_ids [n, length] and optionally
- * labels, attention_mask and pictures (data_pictures.h); a file *.txt is one text. A conversation is written with the chat template of the
- * tokenizer's family (data_template.h); only what the assistant says is learned unless the options say
- * otherwise.
+ * labels, attention_mask and pictures (data_pictures.h); a file *.txt is one text. A conversation is
+ * written with the chat template of the tokenizer's family (data_template.h); only what the assistant
+ * says is learned unless the options say otherwise.
  *
  * Foreign bytes: ceilings on file, record and ids; every complaint names file and line.
  */

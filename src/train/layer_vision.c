@@ -93,7 +93,7 @@ static struct frame_attention attention_of(const struct pass *p)
         .start = p->k->start,
         .segments = p->k->frames,
         .precision = p->run->precision,
-        .threads = p->run->compute->threads,
+        .compute = p->run->compute,
     };
 }
 
