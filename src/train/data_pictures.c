@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/data_pictures.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "train/picture.h"
@@ -91,6 +92,13 @@ static enum status add_picture(struct arena *a, struct data_pictures *p, struct 
         }
         TRY(tensor_values(p->file, l->pixels, l->next_patch * width, patches * width,
                           pixels + s->patches * width, err));
+        for (size_t i = s->patches * width; i < (s->patches + patches) * width; i++) {
+            if (!isfinite(pixels[i])) {
+                return err_set(err, ST_FORMAT,
+                               "%s: picture %zu of '%s' has a value that is not finite", p->path,
+                               l->next + 1, l->pixels_name);
+            }
+        }
         s->grid = grid;
         s->pixels = pixels;
         s->patches += patches;

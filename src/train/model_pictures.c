@@ -43,7 +43,8 @@ void T(pictures_forward)(struct train_model *m, real *x)
         return;
     }
     p = pictures_new(m);
-    p->tower = T(vision_forward)(&m->run, m->vision, m->frames, p->features, p->deep);
+    p->tower = T(vision_forward)(&m->run, m->vision, m->frames, m->options.recompute, p->features,
+                                 p->deep);
     for (size_t i = 0; i < p->count; i++) {
         memcpy(x + p->row[i] * hidden, p->features + i * hidden, hidden * sizeof *x);
     }
