@@ -22,6 +22,7 @@ extern const struct command command_reproduce;
 extern const struct command command_tokenizer;
 extern const struct command command_data;
 extern const struct command command_probe;
+extern const struct command command_train;
 extern const struct command command_man;
 extern const struct command command_completion;
 

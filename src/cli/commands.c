@@ -22,6 +22,7 @@ const struct command *const commands[] = {
     &command_diagnose,
     &command_probe,
     &command_run,
+    &command_train,
     &command_report,
     &command_watch,
     &command_exporter,

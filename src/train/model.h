@@ -48,6 +48,9 @@ struct lora_options {
     double alpha;       /* scale is alpha / rank, or alpha / sqrt(rank) when rank_stabilised */
     bool rank_stabilised;
     const char *targets; /* "q_proj,v_proj", "all-linear" */
+    /* A PEFT folder to start from: its configuration replaces the members above. NULL: a new adapter,
+     * A at random and B zero. */
+    const char *adapter;
 };
 
 struct model_options {
@@ -60,6 +63,11 @@ struct model_options {
     const char *blas;    /* path of a BLAS library, NULL: looked for, "": own code */
     struct lora_options lora;
 };
+
+/* The options that a PEFT folder's adapter_config.json stands for; `adapter` is the folder. What would
+ * change the model and is not computed here (DoRA, patterns of ranks, dropout, ...) is refused. */
+enum status lora_read_config(struct arena *a, const char *folder, struct lora_options *ret_lora,
+                             struct err *err) MUST_USE;
 
 /* Reads config.json and the weights of a Hugging Face folder (or makes them up, options->random). What
  * is missing, has another shape or is not finite is named. The model lives in `a`. */
