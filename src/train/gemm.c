@@ -1,21 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The matrix product by plain loops: each element is a sum in double in order of the inner index,
- * rounded once. */
+/*
+ * The matrix product in three ways. Reference: plain loops, each element a sum in double in order of the
+ * inner index, rounded once. Own: blocks packed for the CPU's kernel (kernel.h); C is cut into tiles, the
+ * cut and the order within a tile do not depend on the threads. BLAS: one call of the library.
+ */
 #include <string.h>
 
+#include "device/blas.h"
 #include "train/compute.h"
+#include "train/kernel.h"
+
+enum {
+    INNER = 256,                        /* depth of a packed block */
+    ROWS = 168,                         /* of A, a multiple of every kernel's rows */
+    COLUMNS = 2048 / (int)sizeof(real), /* of B: 512 floats, a multiple of every kernel's */
+    SQUARE = 16,
+    OWN_BELOW = 1 << 15                 /* products with fewer terms are not worth a BLAS call */
+};
 
 struct product {
     bool ta, tb;
-    size_t n, k;
-    real alpha, beta;
-    const real *a, *b;
-    size_t lda, ldb;
+    size_t m, n, k;
+    real alpha;
+    const real *a;
+    size_t lda;
+    const real *b;
+    size_t ldb;
+    real beta;
     real *out;
     size_t ldo;
 };
 
-static void rows(void *ctx, unsigned lane, size_t from, size_t to)
+/* ---- reference ---- */
+
+static void reference_rows(void *ctx, unsigned lane, size_t from, size_t to)
 {
     const struct product *p = ctx;
     size_t a_step = p->ta ? p->lda : 1;
@@ -29,26 +47,171 @@ static void rows(void *ctx, unsigned lane, size_t from, size_t to)
             for (size_t l = 0; l < p->k; l++) {
                 sum += (double)a[l * a_step] * (double)b[l * b_step];
             }
-            real *to_c = p->out + i * p->ldo + j;
-            *to_c = (real)((double)p->alpha * sum +
-                           (p->beta == 0 ? 0 : (double)p->beta * (double)*to_c));
+            real *c = p->out + i * p->ldo + j;
+            double before = p->beta == 0 ? 0 : (double)p->beta * (double)*c;
+            *c = (real)((double)p->alpha * sum + before);
         }
     }
+}
+
+/* ---- own ---- */
+
+/* One panel of n <= width lines: to[l][line], lines beyond the last are 0. `line` is the distance of
+ * lines in memory, `step` that of the inner index; one of them is 1. */
+static void pack_panel(const real *from, size_t line, size_t step, size_t n, size_t k, size_t width,
+                       real *to)
+{
+    for (size_t l = 0; n < width && l < k; l++) {
+        memset(to + l * width + n, 0, (width - n) * sizeof *to);
+    }
+    if (step != 1) {
+        for (size_t l = 0; l < k; l++) {
+            memcpy(to + l * width, from + l * step, n * sizeof *to);
+        }
+        return;
+    }
+    /* Lines run along the inner index: turned in squares that stay in the first cache. */
+    for (size_t l = 0; l < k; l += SQUARE) {
+        size_t end = k - l < SQUARE ? k : l + SQUARE;
+        for (size_t i = 0; i < n; i++) {
+            for (size_t x = l; x < end; x++) {
+                to[x * width + i] = from[i * line + x];
+            }
+        }
+    }
+}
+
+static void pack(const real *from, size_t line, size_t step, size_t lines, size_t k, size_t width,
+                 real *to)
+{
+    for (size_t first = 0; first < lines; first += width) {
+        size_t n = lines - first < width ? lines - first : width;
+        pack_panel(from + first * line, line, step, n, k, width, to);
+        to += width * k;
+    }
+}
+
+/* c = alpha * tile + beta * c */
+static void store_tile(const struct product *p, const real *tile, size_t width, size_t rows,
+                       size_t columns, real beta, real *c)
+{
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < columns; j++) {
+            real v = p->alpha * tile[i * width + j];
+            c[i * p->ldo + j] = beta == 0 ? v : v + beta * c[i * p->ldo + j];
+        }
+    }
+}
+
+/* Rows x columns of C at (i0, j0) from packed blocks of depth k. */
+static void multiply(const struct product *p, const struct T(kernel) * kernel, const real *a,
+                     const real *b, size_t rows, size_t columns, size_t k, real beta, real *c)
+{
+    real tile[KERNEL_ROWS_MAX * KERNEL_COLUMNS_MAX];
+    for (size_t j = 0; j < columns; j += kernel->columns) {
+        size_t width = columns - j < kernel->columns ? columns - j : kernel->columns;
+        for (size_t i = 0; i < rows; i += kernel->rows) {
+            size_t height = rows - i < kernel->rows ? rows - i : kernel->rows;
+            kernel->tile(k, a + i * k, b + j * k, tile);
+            store_tile(p, tile, kernel->columns, height, width, beta, c + i * p->ldo + j);
+        }
+    }
+}
+
+/* All of the product on this thread. */
+static void own(const struct product *p)
+{
+    real a[ROWS * INNER] __attribute__((aligned(64)));
+    real b[INNER * COLUMNS] __attribute__((aligned(64)));
+    const struct T(kernel) *kernel = T(kernel_at)(0);
+    size_t a_line = p->ta ? 1 : p->lda;
+    size_t a_step = p->ta ? p->lda : 1;
+    size_t b_line = p->tb ? p->ldb : 1;
+    size_t b_step = p->tb ? 1 : p->ldb;
+    for (size_t j = 0; j < p->n; j += COLUMNS) {
+        size_t columns = p->n - j < COLUMNS ? p->n - j : COLUMNS;
+        for (size_t l = 0; l < p->k; l += INNER) {
+            size_t k = p->k - l < INNER ? p->k - l : INNER;
+            real beta = l == 0 ? p->beta : 1;
+            pack(p->b + j * b_line + l * b_step, b_line, b_step, columns, k, kernel->columns, b);
+            for (size_t i = 0; i < p->m; i += ROWS) {
+                size_t rows = p->m - i < ROWS ? p->m - i : ROWS;
+                pack(p->a + i * a_line + l * a_step, a_line, a_step, rows, k, kernel->rows, a);
+                multiply(p, kernel, a, b, rows, columns, k, beta, p->out + i * p->ldo + j);
+            }
+        }
+    }
+}
+
+/* One tile of C after the other. */
+static void own_tiles(void *ctx, unsigned lane, size_t from, size_t to)
+{
+    const struct product *whole = ctx;
+    size_t across = (whole->n + COLUMNS - 1) / COLUMNS;
+    (void)lane;
+    for (size_t t = from; t < to; t++) {
+        size_t i = t / across * ROWS;
+        size_t j = t % across * COLUMNS;
+        struct product p = *whole;
+        p.m = whole->m - i < ROWS ? whole->m - i : ROWS;
+        p.n = whole->n - j < COLUMNS ? whole->n - j : COLUMNS;
+        p.a += whole->ta ? i : i * whole->lda;
+        p.b += whole->tb ? j * whole->ldb : j;
+        p.out += i * whole->ldo + j;
+        own(&p);
+    }
+}
+
+/* ---- BLAS ---- */
+
+/* Row-major C = A B is column-major C' = B' A'. False when the library declines. */
+static bool blas(const struct compute *c, const struct product *p)
+{
+#ifdef TRAIN_DOUBLE
+    enum dtype t = DTYPE_F64;
+    const struct gemm_choice *choice = &c->blas_f64;
+#else
+    enum dtype t = DTYPE_F32;
+    const struct gemm_choice *choice = &c->blas_f32;
+#endif
+    const struct gemm_shape shape = {.m = (int64_t)p->n,
+                                     .n = (int64_t)p->m,
+                                     .k = (int64_t)p->k,
+                                     .lda = (int64_t)p->ldb,
+                                     .ldb = (int64_t)p->lda,
+                                     .ldc = (int64_t)p->ldo,
+                                     .batch = 1,
+                                     .transpose_a = p->tb,
+                                     .transpose_b = p->ta,
+                                     .dtype_ab = t,
+                                     .dtype_c = t,
+                                     .alpha = (double)p->alpha,
+                                     .beta = (double)p->beta};
+    const struct gemm_operands operands = {.a = p->b, .b = p->a, .c = p->out};
+    return gemm_vendor_blas.run(c->blas, &shape, &operands, choice, NULL) == ST_OK;
 }
 
 void T(gemm)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size_t k, real alpha,
              const real *a, size_t lda, const real *b, size_t ldb, real beta, real *out, size_t ldo)
 {
-    struct product p = {ta, tb, n, k, alpha, beta, a, b, lda, ldb, out, ldo};
-    size_t work = n * k < 1 ? 1 : n * k;
-    compute_parts(c, m, work >= 65536 ? 1 : 65536 / work, rows, &p);
+    struct product p = {ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, out, ldo};
+    if (c->reference) {
+        size_t work = n * k < 1 ? 1 : n * k;
+        compute_parts(c, m, work >= 65536 ? 1 : 65536 / work, reference_rows, &p);
+    } else if (c->blas == NULL || m * n * k < OWN_BELOW || !blas(c, &p)) {
+        size_t tiles = ((m + ROWS - 1) / ROWS) * ((n + COLUMNS - 1) / COLUMNS);
+        compute_parts(c, tiles, 1, own_tiles, &p);
+    }
 }
 
 void T(gemm_part)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size_t k,
                   real alpha, const real *a, size_t lda, const real *b, size_t ldb, real beta,
                   real *out, size_t ldo)
 {
-    struct product p = {ta, tb, n, k, alpha, beta, a, b, lda, ldb, out, ldo};
-    (void)c;
-    rows(&p, 0, 0, m);
+    struct product p = {ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, out, ldo};
+    if (c->reference) {
+        reference_rows(&p, 0, 0, m);
+    } else {
+        own(&p);
+    }
 }

@@ -64,6 +64,22 @@ static inline double T(dot)(size_t n, const real *x, const real *y)
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+/* The sum in double, in the same order. */
+static inline double T(sum)(size_t n, const real *x)
+{
+    double s[8] = {0};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        for (size_t j = 0; j < 8; j++) {
+            s[j] += (double)x[i + j];
+        }
+    }
+    for (size_t j = 0; i < n; i++, j++) {
+        s[j] += (double)x[i];
+    }
+    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
 /* x[i] = exp(x[i] - top); returns the sum, in double. */
 double T(exp_row)(const struct compute *c, real *x, size_t n, real top);
 /* y[i] = exp(-x[i]) */
