@@ -76,17 +76,27 @@ static void count_delta(struct counting *c, const struct model_config *m)
     c->counts.weights += channels * l->taps + 2 * l->v_heads + l->dim_v;
 }
 
-/* Not adapted: all-linear means the decoder. */
-static uint64_t count_vision(const struct vision_config *v)
+/* Its linear layers can be adapted too; what those keep belongs to pictures, which are not counted. */
+static void count_vision(struct counting *c, const struct vision_config *v)
 {
     uint64_t h = v->hidden;
-    uint64_t f = v->intermediate;
     uint64_t wide = (uint64_t)v->merge * v->merge * h;
-    uint64_t block = 4 * h + 3 * h * h + 3 * h + h * h + h + h * f + f + f * h + h;
-    uint64_t merger = wide * wide + wide + v->out * wide + v->out;
-    return h * v->channels * v->temporal * v->patch * v->patch + h +
-           (uint64_t)v->side * v->side * h + v->depth * block + merger + 2 * h +
-           v->levels * (merger + 2 * wide);
+    uint64_t low = c->counts.low;
+    for (size_t i = 0; i < v->depth; i++) {
+        linear(c, "qkv", 3 * h, h, true);
+        linear(c, "proj", h, h, true);
+        linear(c, "linear_fc1", v->intermediate, h, true);
+        linear(c, "linear_fc2", h, v->intermediate, true);
+        c->counts.weights += 4 * h;
+    }
+    for (size_t i = 0; i <= v->levels; i++) {
+        linear(c, "linear_fc1", wide, wide, true);
+        linear(c, "linear_fc2", v->out, wide, true);
+        c->counts.weights += 2 * (i == 0 ? h : wide);
+    }
+    c->counts.weights += h * v->channels * v->temporal * v->patch * v->patch + h +
+                         (uint64_t)v->side * v->side * h;
+    c->counts.low = low;
 }
 
 void plan_count(const struct model_config *config, const struct lora_options *lora,
@@ -107,7 +117,7 @@ void plan_count(const struct model_config *config, const struct lora_options *lo
     }
     c.counts.weights += config->vocab * h * (config->tied ? 1 : 2) + h;
     if (config->vision != NULL) {
-        c.counts.weights += count_vision(config->vision);
+        count_vision(&c, config->vision);
     }
     *ret_counts = c.counts;
 }
