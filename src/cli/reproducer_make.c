@@ -2,6 +2,7 @@
 /* See reproducer_make.h. */
 #include "cli/reproducer_make.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,21 @@ static const char *const *controls_for(struct cli *cli, const struct reproducer 
     return paths;
 }
 
+/* The program runs in other folders than this command: a path from here must hold there. */
+static void take_whole_path(struct cli *cli, struct reproducer *r)
+{
+    char full[PATH_MAX];
+    const char *path = r->target->path;
+    if (path == NULL || path[0] == '/' || strchr(path, '/') == NULL ||
+        realpath(path, full) == NULL) {
+        return; /* absolute, or a name that the loader looks up */
+    }
+    struct gemm_target *target = arena_alloc(cli->arena, sizeof *target);
+    *target = *r->target;
+    target->path = arena_strdup(cli->arena, full);
+    r->target = target;
+}
+
 /* A kernel family that the user's environment forces is part of what must be repeated. */
 static void take_forced_kernel(struct cli *cli, struct reproducer *r)
 {
@@ -99,6 +115,7 @@ enum status reproducer_make(struct cli *cli, struct reproducer *r, const struct 
                             const char *folder, struct text_list *notes, struct err *err)
 {
     struct facts *here = NULL;
+    take_whole_path(cli, r);
     take_forced_kernel(cli, r);
     TRY(reproducer_write(cli->arena, r, folder, err));
     if (facts == NULL) {

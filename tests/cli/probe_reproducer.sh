@@ -43,6 +43,11 @@ expect "a folder that cannot be made" 2 "$ASSAY" probe --library "$good" --shape
 expect "a file as folder" 2 "$ASSAY" probe --library "$good" --shapes shapes --reproducer shapes
 expect "for another way of trying" 64 "$ASSAY" probe --why --reproducer x
 
+# A library named from here must be found by a program that runs elsewhere.
+cp "$FAKES/libblas_read.so" near.so
+expect "a relative path" 1 "$ASSAY" probe --library ./near.so --shapes shapes --reproducer relative
+says "a relative path" out "fails on its own: yes"
+
 # Without a compiler it is written and not praised. The tools of the test are kept on the way.
 mkdir bin
 expect "without a compiler" 1 env PATH="$TMP/bin" "$ASSAY" probe --library "$FAKES/libblas_read.so" --shapes shapes --reproducer nocc

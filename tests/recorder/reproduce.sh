@@ -36,7 +36,7 @@ expect "not guarded" 0 "${on[@]}" "${run[@]}" --record lucky -- "$JOB_OVER" step
 expect "reproduce what did not crash" 1 "$ASSAY" reproduce lucky
 says "reproduce what did not crash" out "was called"
 expect "a right library in its place" 2 "$ASSAY" reproduce lucky --library "$good" --reproducer none
-says "a right library in its place" out "this excludes an access outside their operands"
+says "a right library in its place" out "this excludes an access outside the operands"
 says "both products were tried" out "2 recorded products"
 [ ! -e none ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
 expect "a fault that does not come" 2 "$ASSAY" reproduce caught --library "$good"
