@@ -47,6 +47,22 @@ says "nothing fails" out "no recorded product fails in isolation"
 expect "a library that cannot be opened" 2 "$ASSAY" reproduce sound --library "$TMP/none.so"
 says "a library that cannot be opened" out "no recorded product could be replayed"
 
+# A library that gives up: the call was in flight, and the program says how it ended.
+mkdir gives-up; cp "$FAKES/libblas_abort.so" gives-up/libtinyblas.so
+expect "a library that gives up" 134 env LD_LIBRARY_PATH="$TMP/gives-up" "${run[@]}" --record aborted -- "$JOB" steps 1
+expect "a library that gives up, reproduce" 1 "$ASSAY" reproduce aborted
+says "a library that gives up, reproduce" out "gemm-aborts"
+expect "its program builds" 0 cc -O1 -Wall -Werror -o alone aborted/reproducer/reproducer.c -ldl -lm
+expect "its program fails" 1 ./alone
+says "its program fails" out "ended with: Aborted"
+
+# Wrong numbers, found without a crash.
+mkdir wrong; cp "$FAKES/libblas_wrong.so" wrong/libtinyblas.so
+expect "a library that is wrong" 0 env LD_LIBRARY_PATH="$TMP/wrong" "${run[@]}" --record wrong-numbers -- "$JOB" steps 1
+expect "a library that is wrong, reproduce" 1 "$ASSAY" reproduce wrong-numbers
+says "a library that is wrong, reproduce" out "gemm-inaccurate"
+says "wrong without a guard, too" out "without the guard"
+
 # What cannot be replayed is said.
 expect "no folder given" 64 "$ASSAY" reproduce
 expect "two folders" 64 "$ASSAY" reproduce caught lucky
