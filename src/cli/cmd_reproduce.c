@@ -156,20 +156,32 @@ static enum status replay_all(struct reproduce_job *j, struct err *err)
 
 /* --- the report -------------------------------------------------------------------------------- */
 
-static enum status write_reproducer(struct reproduce_job *j, struct err *err)
+/* Of the machine that the run was made on, where the run holds them. */
+static struct facts *facts_of_run(struct reproduce_job *j)
+{
+    const struct knowledge *k;
+    struct facts *facts = NULL;
+    struct err err = {0};
+    const char *path = arena_fmt(j->cli->arena, "%s/facts.json", j->folder);
+    if (access(path, R_OK) != 0) {
+        return NULL;
+    }
+    if (session_knowledge(j->cli, &k, &err) != ST_OK ||
+        session_facts_file(j->cli, k, path, &facts, &err) != ST_OK) {
+        *VEC_PUSH(j->cli->arena, &j->notes) = arena_fmt(
+            j->cli->arena, "the report has this machine's versions: %s", err.text);
+        return NULL;
+    }
+    return facts;
+}
+
+static void write_reproducer(struct reproduce_job *j)
 {
     struct arena *a = j->cli->arena;
     const struct replay *replay = j->found;
-    const struct knowledge *k;
-    struct facts *facts = NULL;
-    const char *path = arena_fmt(a, "%s/facts.json", j->folder);
     if (!replay->run.smallest.found) {
         *VEC_PUSH(a, &j->notes) = "no reproducer was written: the fault did not come a second time";
-        return ST_OK;
-    }
-    if (access(path, R_OK) == 0) {
-        TRY(session_knowledge(j->cli, &k, err));
-        TRY(session_facts_file(j->cli, k, path, &facts, err));
+        return;
     }
     struct reproducer r = {
         .target = &replay->run.target,
@@ -191,13 +203,7 @@ static enum status write_reproducer(struct reproduce_job *j, struct err *err)
             *VEC_PUSH(a, &r.tried) = (struct reproducer_line){"switch", j->findings.items[i].title};
         }
     }
-    struct err why = {0};
-    enum status st = reproducer_make(j->cli, &r, facts, j->output, &j->notes, &why);
-    if (st == ST_UNSUPPORTED) {
-        *VEC_PUSH(a, &j->notes) = arena_fmt(a, "no reproducer was written: %s", why.text);
-        return ST_OK;
-    }
-    return st == ST_OK ? ST_OK : err_set(err, st, "%s", why.text);
+    reproducer_make(j->cli, &r, facts_of_run(j), j->output, &j->notes);
 }
 
 static int show(struct reproduce_job *j)
@@ -256,7 +262,10 @@ static enum status reproduce(struct reproduce_job *j, struct err *err)
     take_forced_kernels(j);
     TRY(replay_all(j, err));
     reproduce_tell(j);
-    return j->found != NULL ? write_reproducer(j, err) : ST_OK;
+    if (j->found != NULL) {
+        write_reproducer(j);
+    }
+    return ST_OK;
 }
 
 static int run_reproduce(struct cli *cli)

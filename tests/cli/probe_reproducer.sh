@@ -32,6 +32,14 @@ check gap "wrote row"
 check unwritten "is nan and should be"
 check abort "ended with: Aborted"
 
+# A fault that no program of this kind can show is told all the same.
+if [ -e "$FAKES/libblas_float.so" ]; then
+    expect "float mode" 1 "$ASSAY" probe --library "$FAKES/libblas_float.so" --shapes shapes --reproducer float
+    says "float mode" out "gemm-changes-float-mode"
+    says "float mode" out "there is no reproducer for a fault of this kind"
+    [ ! -e float ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
+fi
+
 expect "a right library" 0 "$ASSAY" probe --library "$good" --shapes shapes --reproducer clean
 says "a right library" out "no reproducer was written"
 [ ! -e clean ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
