@@ -173,8 +173,7 @@ enum status replay_run(struct cli *cli, const struct suspect *suspect, const cha
     const struct guard_proof *proof = NULL;
     TRY(prove(cli, guards, r.what.device_kind, options, &proof, err));
     if (!proof->reads_proven || !proof->writes_proven) {
-        r.why = arena_fmt(cli->arena, "the guard is not proven on %s: %s",
-                          device_kind_name(r.what.device_kind), proof->sentence);
+        r.why = arena_strdup(cli->arena, proof->sentence);
         *ret_replay = r;
         return ST_OK;
     }

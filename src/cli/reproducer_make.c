@@ -2,6 +2,7 @@
 /* See reproducer_make.h. */
 #include "cli/reproducer_make.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,21 @@ static const char *const *controls_for(struct cli *cli, const struct reproducer 
     return paths;
 }
 
+/* The program runs in other folders than this command: a path from here must hold there. */
+static void take_whole_path(struct cli *cli, struct reproducer *r)
+{
+    char full[PATH_MAX];
+    const char *path = r->target->path;
+    if (path == NULL || path[0] == '/' || strchr(path, '/') == NULL ||
+        realpath(path, full) == NULL) {
+        return; /* absolute, or a name that the loader looks up */
+    }
+    struct gemm_target *target = arena_alloc(cli->arena, sizeof *target);
+    *target = *r->target;
+    target->path = arena_strdup(cli->arena, full);
+    r->target = target;
+}
+
 /* A kernel family that the user's environment forces is part of what must be repeated. */
 static void take_forced_kernel(struct cli *cli, struct reproducer *r)
 {
@@ -95,11 +111,10 @@ static void take_forced_kernel(struct cli *cli, struct reproducer *r)
     r->target = target;
 }
 
-enum status reproducer_make(struct cli *cli, struct reproducer *r, const struct facts *facts,
-                            const char *folder, struct text_list *notes, struct err *err)
+static enum status make(struct cli *cli, struct reproducer *r, const struct facts *facts,
+                        const char *folder, struct err *err)
 {
     struct facts *here = NULL;
-    take_forced_kernel(cli, r);
     TRY(reproducer_write(cli->arena, r, folder, err));
     if (facts == NULL) {
         TRY(facts_of_this_machine(cli, &here, err));
@@ -108,10 +123,22 @@ enum status reproducer_make(struct cli *cli, struct reproducer *r, const struct 
     add_stack(cli, facts, r);
     cli_progress(cli, "building the reproducer and running it");
     TRY(reproducer_verify(cli->arena, r, folder, controls_for(cli, r), err));
-    TRY(reproducer_report(cli->arena, r, folder, err));
+    return reproducer_report(cli->arena, r, folder, err);
+}
+
+void reproducer_make(struct cli *cli, struct reproducer *r, const struct facts *facts,
+                     const char *folder, struct text_list *notes)
+{
+    struct err err = {0};
+    take_whole_path(cli, r);
+    take_forced_kernel(cli, r);
+    if (make(cli, r, facts, folder, &err) != ST_OK) {
+        *VEC_PUSH(cli->arena, notes) = arena_fmt(cli->arena, "the reproducer is not complete: %s",
+                                                 err.text);
+        return;
+    }
     *VEC_PUSH(cli->arena, notes) = arena_fmt(
         cli->arena, "reproducer written: %s/reproducer.c, with report.md%s beside it", folder,
         r->target->device_kind == DEVICE_CPU ? " and shapes.txt" : "");
     reproducer_seen(cli->arena, &r->check, notes);
-    return ST_OK;
 }

@@ -194,7 +194,10 @@ static enum status try_kernels(struct gemm_shrink *z, const struct gemm_probe_li
         if (st != ST_OK || known_kernel(ret, r->identity.kernel)) {
             continue;
         }
-        bool started = r->opened && r->probes != 0;
+        /* Libraries abort over a name that is none of theirs, some only at the first call. */
+        bool gives_up = z->kind != GEMM_ABORTS && r->faulty != 0 &&
+                        r->by_kind[GEMM_ABORTS] == r->faulty;
+        bool started = r->opened && r->probes != 0 && !gives_up;
         bool illegal = r->by_kind[GEMM_ILLEGAL] != 0 ||
                        (!started && strstr(r->refusal, "illegal instruction") != NULL);
         *VEC_PUSH(z->arena, ret) = (struct gemm_kernel){

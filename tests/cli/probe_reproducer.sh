@@ -32,6 +32,14 @@ check gap "wrote row"
 check unwritten "is nan and should be"
 check abort "ended with: Aborted"
 
+# A fault that no program of this kind can show is told all the same.
+if [ -e "$FAKES/libblas_float.so" ]; then
+    expect "float mode" 1 "$ASSAY" probe --library "$FAKES/libblas_float.so" --shapes shapes --reproducer float
+    says "float mode" out "gemm-changes-float-mode"
+    says "float mode" out "there is no reproducer for a fault of this kind"
+    [ ! -e float ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
+fi
+
 expect "a right library" 0 "$ASSAY" probe --library "$good" --shapes shapes --reproducer clean
 says "a right library" out "no reproducer was written"
 [ ! -e clean ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
@@ -42,6 +50,11 @@ says "a folder with something else" err "thesis.tex"
 expect "a folder that cannot be made" 2 "$ASSAY" probe --library "$good" --shapes shapes --reproducer no/such/place
 expect "a file as folder" 2 "$ASSAY" probe --library "$good" --shapes shapes --reproducer shapes
 expect "for another way of trying" 64 "$ASSAY" probe --why --reproducer x
+
+# A library named from here must be found by a program that runs elsewhere.
+cp "$FAKES/libblas_read.so" near.so
+expect "a relative path" 1 "$ASSAY" probe --library ./near.so --shapes shapes --reproducer relative
+says "a relative path" out "fails on its own: yes"
 
 # Without a compiler it is written and not praised. The tools of the test are kept on the way.
 mkdir bin

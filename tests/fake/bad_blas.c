@@ -9,9 +9,16 @@
  *   PLANT_GAP        writes into the padding behind the first column of C
  *   PLANT_UNWRITTEN  leaves the last cell of C (M and N odd) as it was
  *   PLANT_ABORT      gives up (M > 8)
+ *   PLANT_FLOAT      leaves flush-to-zero switched on
  */
 #include <stddef.h>
 #include <stdlib.h>
+#ifdef PLANT_FLOAT
+# include <xmmintrin.h>
+# define FLOAT_MODE _mm_setcsr(_mm_getcsr() | 0x8000)
+#else
+# define FLOAT_MODE (void)0
+#endif
 
 /* A volatile pointer keeps the compiler from dropping reads that are not used. */
 #define GEMM(real, fortran, cblas)                                                                 \
@@ -38,6 +45,7 @@
     }                                                                                              \
    }                                                                                               \
   }                                                                                                \
+  FLOAT_MODE;                                                                                      \
   for (int j = n; TILE && !tb && k > 0 && j % 4 != 0; j++) {                                       \
    volatile real dropped = b[j * ldb];                                                             \
    (void)dropped;                                                                                  \

@@ -36,7 +36,7 @@ expect "not guarded" 0 "${on[@]}" "${run[@]}" --record lucky -- "$JOB_OVER" step
 expect "reproduce what did not crash" 1 "$ASSAY" reproduce lucky
 says "reproduce what did not crash" out "was called"
 expect "a right library in its place" 2 "$ASSAY" reproduce lucky --library "$good" --reproducer none
-says "a right library in its place" out "this excludes an access outside their operands"
+says "a right library in its place" out "this excludes an access outside the operands"
 says "both products were tried" out "2 recorded products"
 [ ! -e none ] || { echo "FAILED: a folder for nothing"; FAILED=1; }
 expect "a fault that does not come" 2 "$ASSAY" reproduce caught --library "$good"
@@ -46,6 +46,22 @@ expect "nothing fails" 2 "$ASSAY" reproduce sound
 says "nothing fails" out "no recorded product fails in isolation"
 expect "a library that cannot be opened" 2 "$ASSAY" reproduce sound --library "$TMP/none.so"
 says "a library that cannot be opened" out "no recorded product could be replayed"
+
+# A library that gives up: the call was in flight, and the program says how it ended.
+mkdir gives-up; cp "$FAKES/libblas_abort.so" gives-up/libtinyblas.so
+expect "a library that gives up" 134 env LD_LIBRARY_PATH="$TMP/gives-up" "${run[@]}" --record aborted -- "$JOB" steps 1
+expect "a library that gives up, reproduce" 1 "$ASSAY" reproduce aborted
+says "a library that gives up, reproduce" out "gemm-aborts"
+expect "its program builds" 0 cc -O1 -Wall -Werror -o alone aborted/reproducer/reproducer.c -ldl -lm
+expect "its program fails" 1 ./alone
+says "its program fails" out "ended with: Aborted"
+
+# Wrong numbers, found without a crash.
+mkdir wrong; cp "$FAKES/libblas_wrong.so" wrong/libtinyblas.so
+expect "a library that is wrong" 0 env LD_LIBRARY_PATH="$TMP/wrong" "${run[@]}" --record wrong-numbers -- "$JOB" steps 1
+expect "a library that is wrong, reproduce" 1 "$ASSAY" reproduce wrong-numbers
+says "a library that is wrong, reproduce" out "gemm-inaccurate"
+says "wrong without a guard, too" out "without the guard"
 
 # What cannot be replayed is said.
 expect "no folder given" 64 "$ASSAY" reproduce

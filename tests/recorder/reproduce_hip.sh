@@ -61,5 +61,5 @@ grep -q "did not keep the run away" switch/reproducer/report.md || { echo "FAILE
 ASSAY_FAKE_HIP=silent expect "a device that never reports" 2 "$ASSAY" reproduce plain
 says "a device that never reports" out "no recorded product could be replayed"
 ASSAY_FAKE_HIP=no-device expect "no device" 2 "$ASSAY" reproduce plain --json
-grep -q "the guard is not proven on hip" "$TMP/out" || { echo "FAILED: the reason is not told"; FAILED=1; }
+grep -q "the guard is not proven on" "$TMP/out" || { echo "FAILED: the reason is not told"; FAILED=1; }
 finish
