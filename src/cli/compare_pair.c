@@ -58,7 +58,7 @@ static void compare_inputs(struct pairing *g)
         add(g, "inputs-equal", SEVERITY_OK,
             arena_fmt(a, "%s read the same inputs: %zu digests are equal", names, p->inputs.proven),
             "Scripts, models and data that the command line and its configuration files name are "
-            "equal byte for byte. What a program opens by itself beyond those is not on record.");
+            "equal byte for byte. What a program reads besides, unseen, is not on record.");
         return;
     }
     bool differ = p->inputs.verdict == INPUTS_DIFFER;

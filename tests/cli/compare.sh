@@ -48,6 +48,17 @@ sed -i 's/"digest": "[0-9a-f]\{8\}/"digest": "00000000/' changed/run.json
 expect "another digest" 2 "$ASSAY" compare a1 changed
 says "another digest" out "differs: "
 
+# A file that no option names, seen while it is held open; one that the run wrote is no input.
+echo held >held.txt
+sleep 0.05
+for n in 1 2; do
+    timeout 60 "$ASSAY" run --no-facts --record "held$n" -- sh -c 'exec 3<held.txt; echo x >mine.txt; exec 4<mine.txt; sleep 1.3; echo "step 1 loss 1.0"' >/dev/null 2>&1 || true
+    [ $n = 1 ] && echo changed >held.txt
+done
+expect "another file held open" 2 "$ASSAY" compare held1 held2
+says "another file held open" out "held.txt' differs"
+if grep -q 'mine.txt"' held1/run.json; then echo "FAILED: what the run wrote is no input"; FAILED=1; fi
+
 expect "another batch size" 2 "$ASSAY" compare a1 batch
 says "another batch size" out "batch per device: (not set) in A, 4 in B"
 says "no ratio of unlike work" out "no ratios of A and B"
