@@ -73,6 +73,9 @@ says "steps are drawn in blocks" out "blocks of"
 expect "two logs" 2 "$ASSAY" compare a1/stdout.log b1/stdout.log
 expect "two logs, forced" 0 "$ASSAY" compare --force a1/stdout.log b1/stdout.log --plot
 says "a plot" out "loss: o A, x B, * both"
+head -n 40 b1/stdout.log >cut.log
+expect "a log that stops" 2 "$ASSAY" compare --force a1/stdout.log cut.log
+says "a log that stops" out "the end of 1 of 2 runs is not in what was given"
 expect "JSON" 0 "$ASSAY" compare --json a1 b1
 jq -e '.schema_version == 1 and (.verdict | startswith("same:")) and (.runs | length) == 2 and .levels[1].grade == "same"
     and (.ratios[0].low | type) == "number" and .runs[0].steps == 60' out >/dev/null || { echo "FAILED: JSON of compare"; FAILED=1; }
