@@ -147,29 +147,53 @@ static bool is_rounded(const struct curve *c)
     return c->count > 0;
 }
 
+/* One note for all runs that it holds for. */
+struct common_note {
+    const char *first;
+    size_t count;
+};
+
+static void count_note(struct common_note *n, bool holds, const char *path)
+{
+    if (holds) {
+        n->first = n->count == 0 ? path : n->first;
+        n->count++;
+    }
+}
+
+static void add_note(struct cli *cli, struct report *r, const struct common_note *n,
+                     const char *text)
+{
+    if (n->count > 0) {
+        *VEC_PUSH(cli->arena, &r->notes) = n->count == 1
+                                               ? arena_fmt(cli->arena, "%s: %s", n->first, text)
+                                               : arena_fmt(cli->arena, "%s and %zu more: %s",
+                                                           n->first, n->count - 1, text);
+    }
+}
+
 static void add_notes(struct cli *cli, const struct comparison *c, struct report *r)
 {
+    struct common_note runtime = {0};
+    struct common_note rounded = {0};
+    struct common_note counted = {0};
     for (size_t i = 0; i < c->route_count; i++) {
         for (size_t n = 0; n < c->routes[i].count; n++) {
             const struct compare_run *run = &c->routes[i].items[n];
-            if (run->time.source == STEP_TIME_RUNTIME) {
-                *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(
-                    cli->arena, "%s: seconds per step are %s", run->path,
-                    step_time_source_name(run->time.source));
-            }
-            if (is_rounded(&run->log.loss)) {
-                *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(
-                    cli->arena,
-                    "%s: losses have four digits: differences below 5e-4 of them cannot be seen; "
-                    "trainer_state.json keeps them all",
-                    run->path);
-            }
-            if (run->log.steps_from == RUN_LOG_STEPS_INDEX && run->log.loss.count > 0) {
-                *VEC_PUSH(cli->arena, &r->notes) = arena_fmt(
-                    cli->arena, "%s prints no steps: its losses are numbered 1, 2, 3 …", run->path);
-            }
+            count_note(&runtime, run->time.source == STEP_TIME_RUNTIME, run->path);
+            count_note(&rounded, is_rounded(&run->log.loss), run->path);
+            count_note(&counted,
+                       run->log.steps_from == RUN_LOG_STEPS_INDEX && run->log.loss.count > 0,
+                       run->path);
         }
     }
+    add_note(
+        cli, r, &runtime,
+        arena_fmt(cli->arena, "seconds per step are %s", step_time_source_name(STEP_TIME_RUNTIME)));
+    add_note(cli, r, &rounded,
+             "losses have four digits: differences below 5e-4 of them cannot be seen; "
+             "trainer_state.json keeps them all");
+    add_note(cli, r, &counted, "no steps are printed: the losses are numbered 1, 2, 3 …");
 }
 
 static void add_table(struct report *r, struct report_table t)

@@ -30,6 +30,8 @@
 #include "cli/session.h"
 #include "diagnosis/metric_line.h"
 #include "facts/facts_json.h"
+#include "recorder/open_files.h"
+#include "recorder/process_tree.h"
 #include "recorder/record_format.h"
 #include "recorder/record_reader.h"
 #include "recorder/run_folder.h"
@@ -47,6 +49,7 @@ struct running {
     struct arena *scratch;          /* rewound after each line */
     struct run_gpu_guard gpu_guard; /* asked for with --guard */
     struct run_inputs_kept inputs;
+    struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
     int metrics;                  /* file descriptor, -1 when it failed */
     double start;                 /* seconds, CLOCK_MONOTONIC */
@@ -249,6 +252,11 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
         }
     }
     arena_rewind(r->scratch, mark);
+    pid_t pids[PROCESS_TREE_MAX];
+    size_t processes = process_tree(getpid(), pids, PROCESS_TREE_MAX);
+    for (size_t i = 0; i < processes && r->opened.count < OPEN_FILES_MAX; i++) {
+        open_files_look(r->cli->arena, pids[i], r->folder, &r->opened);
+    }
     return calls;
 }
 
@@ -459,6 +467,9 @@ static int finish(struct running *r, const struct supervise_result *s)
     int status = supervise_status(s);
     tell_result(r, s);
     write_kernel_log(r);
+    cli_progress(r->cli, "digesting the files that the command was seen reading");
+    run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);
+    cli_progress(r->cli, NULL);
     if (write_run(r, s, &err) != ST_OK ||
         run_served_write(r->scratch, r->folder, &err) != ST_OK ||
         run_report_make(r->cli, r->k, r->folder, NULL, &report, &judged, &err) != ST_OK) {

@@ -9,6 +9,7 @@
 #include "base/vec.h"
 
 #include "cli/session.h"
+#include "study/stats.h"
 
 struct pairing {
     struct cli *cli;
@@ -58,7 +59,7 @@ static void compare_inputs(struct pairing *g)
         add(g, "inputs-equal", SEVERITY_OK,
             arena_fmt(a, "%s read the same inputs: %zu digests are equal", names, p->inputs.proven),
             "Scripts, models and data that the command line and its configuration files name are "
-            "equal byte for byte. What a program opens by itself beyond those is not on record.");
+            "equal byte for byte. What a program reads besides, unseen, is not on record.");
         return;
     }
     bool differ = p->inputs.verdict == INPUTS_DIFFER;
@@ -134,8 +135,10 @@ static void compare_setups(struct pairing *g)
         add_lines(a,
                   add(g, "environment-differs", SEVERITY_NOTE,
                       arena_fmt(a, "%zu environment variables differ", environment.count),
-                      "This is what a contrast of two stacks consists of; more than one factor and "
-                      "no single one can be named as the cause."),
+                      environment.count == 1
+                          ? "One factor: what differs below is its doing, or chance."
+                          : "More than one factor: what differs below cannot be laid to one of "
+                            "them."),
                   "run.json", &environment);
     }
 }
@@ -154,6 +157,35 @@ static size_t failures(const struct compare_route *r, const struct compare_run *
     return n;
 }
 
+/* A log that stops may be of a run that was killed: that is not the same as one that ended. */
+static void compare_unseen_ends(struct pairing *g)
+{
+    const struct compare_pair *p = g->p;
+    const struct compare_route *routes[2] = {p->a, p->b};
+    const char *unseen = NULL;
+    size_t count = 0;
+    size_t all = p->a->count + p->b->count;
+    for (int s = 0; s < 2; s++) {
+        for (size_t i = 0; i < routes[s]->count; i++) {
+            const struct compare_run *r = &routes[s]->items[i];
+            if (!r->end_known) {
+                count++;
+                unseen = r->path;
+            }
+        }
+    }
+    if (count == 0) {
+        return;
+    }
+    struct finding *f = add(
+        g, "end-not-seen", count < all ? SEVERITY_UNKNOWN : SEVERITY_NOTE,
+        arena_fmt(g->arena, "the end of %zu of %zu runs is not in what was given", count, all),
+        count < all ? "A run without an end may still go on, or was killed; the others ended."
+                    : "Nothing tells whether they ended well.");
+    *VEC_PUSH(g->arena, &f->evidence) = (struct evidence){.source = unseen,
+                                                          .text = "no closing line and no fault"};
+}
+
 static void compare_ends(struct pairing *g)
 {
     struct compare_pair *p = g->p;
@@ -168,12 +200,16 @@ static void compare_ends(struct pairing *g)
     const struct compare_run *bad = bad_b != NULL ? bad_b : bad_a;
     const char *counts = arena_fmt(a, "%zu of %zu runs of %s failed, %zu of %zu of %s", na,
                                    p->a->count, p->a->name, nb, p->b->count, p->b->name);
-    /* Shares that are the same may be one fault of both; that is not "no difference". */
-    bool differ = (na > 0) != (nb > 0) || na * p->b->count != nb * p->a->count;
+    /* Failures on both sides may be one fault of both; that is not "no difference". */
+    double chance = stats_fisher(na, p->a->count - na, nb, p->b->count - nb);
+    bool differ = (na > 0) != (nb > 0) || chance < 0.05;
     struct finding *f = add(g, differ ? "completion-differs" : "both-fail",
                             differ ? SEVERITY_ERROR : SEVERITY_UNKNOWN, counts,
                             differ
-                                ? "One route ends well more often than the other."
+                                ? arena_fmt(a,
+                                            "One route ends well more often than the other; of "
+                                            "equal routes that happens with p = %.2g.",
+                                            chance)
                                 : "Both routes fail alike: what they have in common is at fault, "
                                   "and their numbers prove nothing.");
     const char *why = bad->fault != NULL
@@ -443,6 +479,7 @@ void compare_pair_make(struct cli *cli, const struct compare_route *a,
     compare_inputs(&g);
     if (!p->refused) {
         compare_ends(&g);
+        compare_unseen_ends(&g);
         compare_setups(&g);
         make_ratios(&g);
         judge_losses(&g);

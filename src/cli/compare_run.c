@@ -190,6 +190,10 @@ static enum status load_log(struct cli *cli, const struct knowledge *k, struct c
     TRY(log_facts_read(cli->arena, k, &train, &kernel, &options, &facts, err));
     diagnose(cli->arena, k, NULL, facts, &d);
     take_cause(r, &d.causes);
+    if (facts->run.completed && !r->end_known) {
+        r->end_known = true;
+        r->ending = "completed";
+    }
     if (facts->run.died || r->failed) {
         r->end_known = true;
         r->failed = true;

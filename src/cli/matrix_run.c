@@ -130,6 +130,7 @@ static enum status set_aside(struct matrix *m, const char *folder, struct err *e
 struct showing {
     struct matrix *m;
     const char *what;
+    double seconds; /* that the trial takes so far */
 };
 
 static const char *duration(struct arena *a, double s)
@@ -142,8 +143,9 @@ static const char *duration(struct arena *a, double s)
 
 static void show(void *ctx, double seconds)
 {
-    const struct showing *s = ctx;
+    struct showing *s = ctx;
     const struct matrix *m = s->m;
+    s->seconds = seconds;
     struct arena *scratch = arena_new(0);
     const char *left = "";
     if (m->ran > 0 && m->planned > m->done) {
@@ -195,8 +197,7 @@ static enum status one_trial(struct matrix *m, size_t route, uint64_t n, struct 
         return ST_OK;
     }
     TRY(load(m, route, folder, err));
-    const struct compare_run *last = &m->routes[route].items[m->routes[route].count - 1];
-    m->spent_s += last->seconds > 0 ? last->seconds : 0;
+    m->spent_s += s.seconds;
     m->ran++;
     return ST_OK;
 }

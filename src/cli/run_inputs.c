@@ -291,6 +291,20 @@ void run_inputs_take(struct arena *a, const struct text_list *command,
     }
 }
 
+void run_inputs_add_opened(struct arena *a, const struct text_list *opened, uint64_t start_ns,
+                           struct run_inputs_kept *kept)
+{
+    struct inputs in = {.arena = a, .kept = kept};
+    for (size_t i = 0; i < opened->count; i++) {
+        struct stat st;
+        const char *path = opened->items[i];
+        if (stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+            (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec < start_ns) {
+            keep_file(&in, INPUT_OPENED, path, path);
+        }
+    }
+}
+
 void run_inputs_write(const struct run_inputs_kept *kept, struct json_out *j)
 {
     json_key(j, "configuration");

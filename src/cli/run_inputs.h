@@ -7,6 +7,8 @@
 #ifndef ASSAY_CLI_RUN_INPUTS_H
 #define ASSAY_CLI_RUN_INPUTS_H
 
+#include <stdint.h>
+
 #include "base/finding.h"
 #include "base/json_out.h"
 
@@ -30,6 +32,11 @@ struct run_inputs_kept {
  * samples of 1 MiB. */
 void run_inputs_take(struct arena *a, const struct text_list *command,
                      struct run_inputs_kept *ret_kept);
+
+/* Adds what the job was seen reading, with the role "opened": files (absolute paths) that did not change
+ * since `start_ns` of the real-time clock; what did was written by the run itself. */
+void run_inputs_add_opened(struct arena *a, const struct text_list *opened, uint64_t start_ns,
+                           struct run_inputs_kept *kept);
 
 /* Writes the keys "configuration" ({file: text}) and "inputs" (list of {role, name, digest, method} or
  * {role, name, reason}) into the open object. */

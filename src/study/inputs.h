@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Were the inputs of two runs the same? `assay run` writes into run.json, under "inputs", the digest of
- * each script, model and data file that the command line or a configuration names. Equal digests prove
+ * each script, model and data file that the command line or a configuration names, and of those that the
+ * job was seen reading. Equal digests prove
  * equal bytes; what was not digested proves nothing.
  */
 #ifndef ASSAY_STUDY_INPUTS_H
@@ -10,6 +11,10 @@
 #include "base/arena.h"
 #include "base/finding.h"
 #include "base/tree.h"
+
+/* The role of files that the job was seen reading: a look now and then sees them or not, so that one of
+ * the runs lacks a file says nothing. */
+#define INPUT_OPENED "opened"
 
 struct run_input {
     const char *role;   /* "model", "data", "command line" */

@@ -303,6 +303,13 @@ static bool is_state(struct str text)
            str_find(text, "\"log_history\"", 0) != SIZE_MAX;
 }
 
+/* A number of the state itself, before or behind its log_history. */
+static double state_number(struct str head, struct str rest, const char *key)
+{
+    double v = number_after(head, key);
+    return isnan(v) ? number_after(rest, key) : v;
+}
+
 /* The objects of log_history, each as one line. Written by Python's json module: NaN and Infinity may
  * stand bare, which no JSON reader takes; objects are flat. */
 static void take_state(struct reader *r, struct str text)
@@ -322,9 +329,10 @@ static void take_state(struct reader *r, struct str text)
         feed_end(r);
         at = close + 1;
     }
+    struct str head = str_slice(text, 0, str_find(text, "\"log_history\"", 0));
     struct str rest = str_slice(text, end, text.n);
-    double step = number_after(text, "\"global_step\":");
-    double total = number_after(rest, "\"max_steps\":");
+    double step = state_number(head, rest, "\"global_step\":");
+    double total = state_number(head, rest, "\"max_steps\":");
     if (step >= 0 && step < 1e15) {
         r->log.last_step = (int64_t)step;
     }
