@@ -240,6 +240,12 @@ static int run_exporter(struct cli *cli)
             "--openmetrics belongs to --once: over HTTP the scraper chooses, and a text file "
             "is read as text format 0.0.4");
     }
+    if (cli_value(cli, "output", NULL) != NULL &&
+        (!cli_flag(cli, "once") || cli_value(cli, "textfile", NULL) != NULL)) {
+        return cli_fail(cli, EXIT_USAGE,
+                        "--output takes the page of --once; --textfile takes it again "
+                        "and again");
+    }
     if (cli_value(cli, "interval", NULL) != NULL && cli_value(cli, "textfile", NULL) == NULL) {
         return cli_fail(cli, EXIT_USAGE, "--interval is of --textfile; give both");
     }

@@ -86,6 +86,16 @@ static bool make_room(struct exporter *e)
     return true;
 }
 
+/* When a run that was over before we came ended: run.json is written last. 0: it goes on. */
+static double ended_when(struct exporter_run *r)
+{
+    struct stat st;
+    int code;
+    bool over = anomaly_source_run_ended(r->scratch, r->path, &code) &&
+                stat(arena_fmt(r->scratch, "%s/run.json", r->path), &st) == 0;
+    return over ? (double)st.st_mtime : 0;
+}
+
 static enum status add_run(struct exporter *e, const char *path, bool folder, struct err *err)
 {
     struct arena *a = arena_new(0);
@@ -110,6 +120,7 @@ static enum status add_run(struct exporter *e, const char *path, bool folder, st
         return got;
     }
     r->progress = anomaly_source_progress(r->source);
+    r->ended_at = folder ? ended_when(r) : 0;
     name_run(e, r);
     e->runs[e->run_count++] = r;
     return ST_OK;
@@ -173,7 +184,14 @@ void exporter_discover(struct exporter *e)
             if (known(e, path) || !recent(scratch, path)) {
                 continue;
             }
+            /* History does not displace history: it would be read again and again. */
             struct err err = {0};
+            int code;
+            if (e->run_count == EXPORTER_RUNS_MAX &&
+                anomaly_source_run_ended(scratch, path, &code)) {
+                e->runs_left_out++;
+                continue;
+            }
             if (add_run(e, path, true, &err) == ST_LIMIT) {
                 e->runs_left_out++;
             }

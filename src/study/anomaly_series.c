@@ -99,7 +99,9 @@ static void tell_out(struct anomaly_set *s, struct anomaly_series *x,
         return;
     }
     struct anomaly a = anomaly_at(x, sample, kind, SEVERITY_WARNING);
-    a.low = unscaled(x, level + b->centre - b->down);
+    /* A norm may be as small as it likes, and no loss that was never negative is expected to be. */
+    double low = level + b->centre - b->down;
+    a.low = x->family == FAMILY_NORM || (low < 0 && x->least >= 0) ? NAN : low;
     a.high = unscaled(x, level + b->centre + b->up);
     anomaly_tell(s, &a);
 }

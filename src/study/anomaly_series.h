@@ -30,9 +30,9 @@ struct anomaly_series {
     int64_t step;
     int64_t first_step;
     bool counted;
-    struct anomaly_window level;              /* of values, in the family's scale */
+    struct anomaly_window level;  /* of values, in the family's scale */
     uint64_t level_values;        /* taken since the beginning, or since steps went back */
-    struct anomaly_window spread;             /* of distances from the level */
+    struct anomaly_window spread; /* of distances from the level */
     uint64_t quiet_until[ANOMALY_KIND_COUNT]; /* number of the value until which a kind is silent */
     double up, down;                          /* CUSUM */
     double up_sum, down_sum;                  /* of values since the sums left zero */

@@ -304,26 +304,27 @@ static enum status file_poll(struct anomaly_source *s, struct source_file *f, bo
     return ST_OK;
 }
 
-/* run.json says how the run ended, once it has. */
-static void read_ending(struct anomaly_source *s)
+bool anomaly_source_run_ended(struct arena *scratch, const char *folder, int *ret_code)
 {
-    struct arena_mark mark = arena_mark(s->scratch);
+    struct arena_mark mark = arena_mark(scratch);
     struct fs live = {.prefix = ""};
     struct str text;
     const struct tree *t;
-    const char *path = arena_fmt(s->scratch, "%s/run.json", s->folder);
+    bool ended = false;
+    int64_t code;
+    const char *path = arena_fmt(scratch, "%s/run.json", folder);
     struct tree_limits limits = {.bytes = RUN_JSON_MAX, .nodes = 200000, .depth = 32};
-    if (fs_read(&live, s->scratch, path, RUN_JSON_MAX, &text, NULL) == ST_OK &&
-        tree_from_json(s->scratch, text, path, limits, &t, NULL) == ST_OK) {
-        const char *ending = tree_text(t, "ending", "running");
-        int64_t code;
-        s->progress.ended = strcmp(ending, "running") != 0;
-        if (s->progress.ended &&
-            str_to_i64(str_of(tree_text(t, "status", "")), 10, &code) == ST_OK) {
-            s->progress.exit_code = (int)code;
+    *ret_code = -1;
+    if (fs_read(&live, scratch, path, RUN_JSON_MAX, &text, NULL) == ST_OK &&
+        tree_from_json(scratch, text, path, limits, &t, NULL) == ST_OK) {
+        ended = strcmp(tree_text(t, "ending", "running"), "running") != 0;
+        if (ended && str_to_i64(str_of(tree_text(t, "status", "")), 10, &code) == ST_OK &&
+            code >= 0 && code <= INT_MAX) {
+            *ret_code = (int)code;
         }
     }
-    arena_rewind(s->scratch, mark);
+    arena_rewind(scratch, mark);
+    return ended;
 }
 
 enum status anomaly_source_poll(struct anomaly_source *s, bool *ret_more, struct err *err)
@@ -334,7 +335,7 @@ enum status anomaly_source_poll(struct anomaly_source *s, bool *ret_more, struct
     uint64_t lines = 0;
     /* Before the logs are read: what was written before the end is not missed. */
     if (s->folder != NULL) {
-        read_ending(s);
+        s->progress.ended = anomaly_source_run_ended(s->scratch, s->folder, &s->progress.exit_code);
     }
     for (size_t i = 0; i < s->count; i++) {
         struct source_file *f = &s->files[i];

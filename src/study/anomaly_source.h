@@ -64,4 +64,8 @@ void anomaly_source_close(struct anomaly_source *s); /* NULL is fine */
 /* True when the folder holds a run of 'assay run'. */
 bool anomaly_source_is_run(struct arena *scratch, const char *path);
 
+/* Whether run.json of that folder (an absolute path) says that the run is over, and its exit status;
+ * -1 when it does not say. */
+bool anomaly_source_run_ended(struct arena *scratch, const char *folder, int *ret_code);
+
 #endif

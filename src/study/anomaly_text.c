@@ -109,6 +109,12 @@ static void add_detail(struct strbuf *out, const struct anomaly *a)
         add_expected(out, a);
         return;
     case ANOMALY_GUESSING: strbuf_fmt(out, "%.4g, guessing costs %.4g", a->value, a->high); return;
+    case ANOMALY_SHIFT_UP:
+    case ANOMALY_SHIFT_DOWN:
+        strbuf_addz(out, "now about ");
+        add_value(out, a, a->value);
+        add_expected(out, a);
+        return;
     case ANOMALY_STALL:
         strbuf_fmt(out, "silent for %.0f s, values usually come every %.3g s", a->value, a->extra);
         return;

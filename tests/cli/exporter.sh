@@ -106,6 +106,16 @@ got=0; wait $server || got=$?
 expect "a wrong address" 64 "$ASSAY" exporter --listen nonsense
 expect "a wrong interval" 64 "$ASSAY" exporter --textfile x.prom --interval 0
 expect "interval without a file" 64 "$ASSAY" exporter --interval 5
+expect "output without once" 64 "$ASSAY" exporter -o x.prom runs
+expect "output of once" 0 "$ASSAY" exporter --once -o x.prom --root "$hosts/cpu-only/root" runs
+grep -q assay_run_step x.prom || { echo "FAILED: --output"; FAILED=1; }
+# More runs than are followed: those that go on win, history is left out and counted.
+mkdir many
+for i in $(seq 70); do mkdir many/$i; echo '{"ending": "exited", "status": 0}' >many/$i/run.json; done
+mkdir many/alive; echo '{"ending": "running"}' >many/alive/run.json
+expect "many runs" 0 "$ASSAY" exporter --once --root "$hosts/cpu-only/root" many
+says "many runs" out 'assay_exporter_runs 64'
+says "many runs" out 'assay_run_ended{run="alive"} 0'
 expect "no such run" 2 "$ASSAY" exporter nowhere
 expect "standard input" 64 "$ASSAY" exporter -
 mkfifo pipe
