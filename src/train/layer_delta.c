@@ -31,7 +31,7 @@ static struct delta delta_of(const struct run *run)
         .start = run->batch->start,
         .sequences = run->batch->sequences,
         .precision = run->precision,
-        .threads = run->compute->threads,
+        .compute = run->compute,
     };
 }
 

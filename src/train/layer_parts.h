@@ -80,6 +80,28 @@ static inline double T(sum)(size_t n, const real *x)
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
 }
 
+/* The largest, -infinity of none. A NaN is passed over: whoever sums exponentials meets it there. */
+static inline real T(largest)(size_t n, const real *x)
+{
+    real m[16];
+    size_t i = 0;
+    for (size_t j = 0; j < 16; j++) {
+        m[j] = -INFINITY;
+    }
+    for (; i + 16 <= n; i += 16) {
+        for (size_t j = 0; j < 16; j++) {
+            m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
+        }
+    }
+    for (size_t j = 0; i < n; i++, j++) {
+        m[j] = x[i] > m[j] ? x[i] : m[j];
+    }
+    for (size_t j = 1; j < 16; j++) {
+        m[0] = m[j] > m[0] ? m[j] : m[0];
+    }
+    return m[0];
+}
+
 /* x[i] = exp(x[i] - top); returns the sum, in double. */
 double T(exp_row)(const struct compute *c, real *x, size_t n, real top);
 /* y[i] = exp(-x[i]) */

@@ -316,6 +316,20 @@ static void wrong_configs_are_refused(void **state)
         {"{\"model_type\": \"qwen3_5_text\", " TEXT
          "\"rope_parameters\": {\"mrope_interleaved\": false}}",
          "mrope_interleaved"},
+        {"{\"model_type\": \"qwen3_5_text\", \"attn_output_gate\": false, " TEXT DELTA "}",
+         "attn_output_gate"},
+        {"{\"model_type\": \"qwen3_vl\", \"text_config\": {" TEXT "\"head_dim\": 8}, "
+         "\"image_token_id\": 38, \"video_token_id\": 39, \"vision_config\": {\"depth\": 2, "
+         "\"out_hidden_size\": 16, \"deepstack_visual_indexes\": [1, 0]}}",
+         "ascending"},
+        {"{\"model_type\": \"qwen3_vl\", \"text_config\": {" TEXT "\"head_dim\": 8}, "
+         "\"image_token_id\": 38, \"video_token_id\": 39, \"vision_config\": {\"depth\": 2, "
+         "\"out_hidden_size\": 16}}",
+         "numbers of the 2 blocks"},
+        {"{\"model_type\": \"qwen3_5\", \"text_config\": {" TEXT DELTA "}, "
+         "\"image_token_id\": 38, \"video_token_id\": 39, \"vision_config\": {\"depth\": 2, "
+         "\"out_hidden_size\": 20}}",
+         "width 20"},
     };
 
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
