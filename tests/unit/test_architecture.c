@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights against config.json: a model made after the configuration passes, each departure is named. */
+#include <inttypes.h>
+
 #include "model/architecture.h"
 #include "model/folder.h"
 #include "model/optimizer_order.h"
@@ -58,11 +60,10 @@ static void add_tensor(struct strbuf *header, uint64_t *at, const char *name, co
     uint64_t n = 4;
     strbuf_fmt(header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", header->n > 1 ? "," : "", name);
     for (uint32_t i = 0; i < rank; i++) {
-        strbuf_fmt(header, "%s%llu", i != 0 ? "," : "", (unsigned long long)shape[i]);
+        strbuf_fmt(header, "%s%" PRIu64, i != 0 ? "," : "", shape[i]);
         n *= shape[i];
     }
-    strbuf_fmt(header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*at,
-               (unsigned long long)(*at + n));
+    strbuf_fmt(header, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at, *at + n);
     *at += n;
 }
 
@@ -96,7 +97,7 @@ static const char *issues_of(const char *config, const struct fault *fault)
     strbuf_addc(&header, '}');
     unsigned char *bytes = arena_alloc(arena, 8 + header.n + (size_t)at);
     for (size_t i = 0; i < 8; i++) {
-        bytes[i] = (unsigned char)(header.n >> (8 * i));
+        bytes[i] = (unsigned char)((uint64_t)header.n >> (8 * i));
     }
     memcpy(bytes + 8, header.p, header.n);
     for (uint64_t i = 0; i < at; i++) {
