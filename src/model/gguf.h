@@ -83,6 +83,9 @@ bool gguf_real(const struct gguf *g, const char *key, double *ret_real);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret_bool);
 bool gguf_text(const struct gguf *g, const char *key, struct str *ret_text);
 
+/* What the keys declare (embedding_length, block_count, tokens) against the tensors. */
+void gguf_check(const struct tensor_file *f, struct issues *issues);
+
 /* "u32", "string", ... */
 const char *gguf_kind_name(enum gguf_kind kind);
 
