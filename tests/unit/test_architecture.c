@@ -163,6 +163,22 @@ static void tied_heads_and_ignored_tensors_are_known(void **state)
         "");
 }
 
+static void a_tokenizer_with_more_ids_than_rows_is_named(void **state)
+{
+    (void)state;
+    temp_write("/m/tokenizer.json",
+               "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":null,"
+               "\"post_processor\":null,\"decoder\":null,\"model\":{\"type\":\"WordLevel\","
+               "\"vocab\":{\"a\":0,\"b\":10},\"unk_token\":\"a\"}}");
+    assert_string_equal(issues_of(configs[0], &(struct fault){0}), "config-vocabulary ");
+    temp_write("/m/tokenizer.json",
+               "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":null,"
+               "\"post_processor\":null,\"decoder\":null,\"model\":{\"type\":\"WordLevel\","
+               "\"vocab\":{\"a\":0,\"b\":9},\"unk_token\":\"a\"}}");
+    assert_string_equal(issues_of(configs[0], &(struct fault){0}), "");
+    unlink(arena_fmt(arena, "%s/m/tokenizer.json", temp_root));
+}
+
 static void configs_that_do_not_describe_a_model_are_refused(void **state)
 {
     (void)state;
@@ -175,6 +191,8 @@ static void configs_that_do_not_describe_a_model_are_refused(void **state)
         {"{}", ST_UNSUPPORTED},
         {"[]", ST_UNSUPPORTED},
         {"{\"model_type\":\"llama\",\"quantization_config\":{}," SIZES "}", ST_UNSUPPORTED},
+        {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLMEagle\"]," SIZES "}",
+         ST_UNSUPPORTED},
         {"{\"model_type\":\"llama\"}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":-1," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":\"x\"," SIZES "}", ST_FORMAT},
@@ -253,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_model_after_its_config_passes),
         cmocka_unit_test(each_departure_is_named),
         cmocka_unit_test(tied_heads_and_ignored_tensors_are_known),
+        cmocka_unit_test(a_tokenizer_with_more_ids_than_rows_is_named),
         cmocka_unit_test(configs_that_do_not_describe_a_model_are_refused),
         cmocka_unit_test(an_optimizer_in_another_order_is_named),
     };
