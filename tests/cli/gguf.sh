@@ -84,5 +84,13 @@ says "the same" out '"findings": []'
 expect "another" 0 "$ASSAY" checkpoint diff "$TMP/whole.gguf" "$TMP/other.gguf"
 says "another" out "1 tensors differ, 2 are equal"
 expect "a manifest" 0 "$ASSAY" checkpoint hash "$TMP/whole.gguf"
+mkdir "$TMP/parts"
+for k in 1 3; do cp "$TMP/split.gguf" "$TMP/parts/m-0000$k-of-00003.gguf"; done
+expect "a part is missing" 1 "$ASSAY" checkpoint verify --json "$TMP/parts"
+says "a part is missing" out "the first is number 2"
+[ "$(grep -c '"id": "shard-missing"' "$TMP/out")" = 1 ] || { echo "FAILED: told more than once"; FAILED=1; }
+expect "a part alone" 0 "$ASSAY" checkpoint verify "$TMP/parts/m-00003-of-00003.gguf"
+cp "$TMP/split.gguf" "$TMP/parts/m-00002-of-00003.gguf"
+expect "all parts" 0 "$ASSAY" checkpoint verify "$TMP/parts"
 expect "a folder with one" 1 "$ASSAY" checkpoint verify "$TMP"
 finish
