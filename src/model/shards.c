@@ -146,6 +146,10 @@ static void check_index(struct checkpoint *c, const char *folder, const char *na
 
 /* ---- files that number themselves: <stem>-00001-of-00003<suffix> ---- */
 
+enum {
+    PARTS_MAX = 4096 /* of one set; more are not looked for */
+};
+
 struct numbered {
     struct str stem;
     struct str suffix;
@@ -176,29 +180,34 @@ static bool is_numbered(const char *name, struct numbered *ret)
     return true;
 }
 
-/* Every part from 1 on must be there. Told once a set: at its first part that is there. */
-static void check_numbered(struct checkpoint *c, size_t file)
+/* Every part from 1 on must be there; told once a set. */
+static void check_numbered(struct checkpoint *c, size_t file, struct map *sets)
 {
     struct numbered n;
     const char *path = c->files.items[file].path;
     const char *slash = strrchr(path, '/');
-    if (!is_numbered(slash != NULL ? slash + 1 : path, &n)) {
+    const char *name = slash != NULL ? slash + 1 : path;
+    if (!is_numbered(name, &n) || n.count > PARTS_MAX) {
         return;
     }
-    struct str folder = {.p = path, .n = slash != NULL ? (size_t)(slash + 1 - path) : 0};
+    struct str set = str_of(
+        arena_fmt(c->arena, "%.*s-%" PRIu64 "%.*s", STR_ARG(n.stem), n.count, STR_ARG(n.suffix)));
+    if (map_get(sets, set) != NULL) {
+        return;
+    }
+    map_put(sets, set, c);
     uint64_t missing = 0;
     uint64_t first = 0;
+    struct arena_mark mark = arena_mark(c->arena);
     for (uint64_t k = 1; k <= n.count; k++) {
         const char *part = arena_fmt(c->arena, "%.*s%.*s-%05" PRIu64 "-of-%05" PRIu64 "%.*s",
-                                     STR_ARG(folder), STR_ARG(n.stem), k, n.count,
+                                     (int)(name - path), path, STR_ARG(n.stem), k, n.count,
                                      STR_ARG(n.suffix));
         bool there = fs_exists(&live, c->arena, part);
-        if (there && k < n.number) {
-            return;
-        }
         first = !there && missing == 0 ? k : first;
         missing += !there;
     }
+    arena_rewind(c->arena, mark);
     if (missing != 0) {
         c->issues->file = path;
         issue_add(c->issues, SEVERITY_ERROR, "shard-missing", "parts of a model are missing",
@@ -233,9 +242,10 @@ void checkpoint_check_shards(struct checkpoint *c)
 {
     for (size_t i = 0; i < c->folders.count; i++) {
         bool indexed = has_index(c, c->folders.items[i]);
+        struct map *sets = map_new(c->arena);
         for (size_t f = 0; !indexed && f < c->files.count; f++) {
             if (lies_in(c->files.items[f].path, c->folders.items[i])) {
-                check_numbered(c, f);
+                check_numbered(c, f, sets);
             }
         }
     }
