@@ -83,6 +83,15 @@ bool dtype_find(struct str name, enum dtype *ret_dtype)
     return false;
 }
 
+/* 2^e for exponents of normal numbers: a product with it is exact, and cheaper than ldexp(). */
+static double power_of_two(int e)
+{
+    uint64_t bits = (uint64_t)(e + 1023) << 52;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static double small_get(const struct layout *l, unsigned bits)
 {
     unsigned mantissa = bits & ((1u << l->mantissa_bits) - 1);
@@ -98,10 +107,10 @@ static double small_get(const struct layout *l, unsigned bits)
     } else if (l->specials == SPECIALS_FNUZ && negative && exponent == 0 && mantissa == 0) {
         return NAN;
     } else if (exponent == 0) {
-        value = ldexp(mantissa, 1 - l->bias - (int)l->mantissa_bits);
+        value = mantissa * power_of_two(1 - l->bias - (int)l->mantissa_bits);
     } else {
-        value = ldexp(mantissa + (1u << l->mantissa_bits),
-                      (int)exponent - l->bias - (int)l->mantissa_bits);
+        value = (mantissa + (1u << l->mantissa_bits)) *
+                power_of_two((int)exponent - l->bias - (int)l->mantissa_bits);
     }
     return negative ? -value : value;
 }
@@ -191,6 +200,11 @@ double dtype_get(enum dtype t, const void *p)
     switch (t) {
     case DTYPE_F64: memcpy(&d, p, sizeof d); return d;
     case DTYPE_F32: memcpy(&f, p, sizeof f); return (double)f;
+    case DTYPE_BF16: { /* the upper half of a float32 */
+        uint32_t wide = (uint32_t)bits << 16;
+        memcpy(&f, &wide, sizeof f);
+        return (double)f;
+    }
     case DTYPE_I64: return (double)(int64_t)bits;
     case DTYPE_I32: return (double)(int32_t)(uint32_t)bits;
     case DTYPE_I16: return (double)(int16_t)(uint16_t)bits;
@@ -229,9 +243,39 @@ void dtype_set(enum dtype t, void *p, double value)
     memcpy(p, &bits, infos[t].size);
 }
 
+/* The types of most tensors in loops of their own. */
+static void floats_to_double(const char *p, size_t count, double *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        float f;
+        memcpy(&f, p + 4 * i, sizeof f);
+        to[i] = (double)f;
+    }
+}
+
+static void bfloats_to_double(const char *p, size_t count, double *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half;
+        float f;
+        memcpy(&half, p + 2 * i, sizeof half);
+        uint32_t wide = (uint32_t)half << 16;
+        memcpy(&f, &wide, sizeof f);
+        to[i] = (double)f;
+    }
+}
+
 void dtype_to_double(enum dtype t, const void *from, size_t count, double *to)
 {
     const char *p = from;
+    if (t == DTYPE_F32) {
+        floats_to_double(p, count, to);
+        return;
+    }
+    if (t == DTYPE_BF16) {
+        bfloats_to_double(p, count, to);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         to[i] = dtype_get(t, p + i * infos[t].size);
     }

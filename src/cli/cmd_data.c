@@ -231,11 +231,7 @@ static int run_show(struct job *j, const struct text_list *files)
     }
     enum status status = data_sample_at(j->cli->arena, files->items[0], number, &s, &line, &err);
     if (status != ST_OK) {
-        return cli_fail(j->cli,
-                        status == ST_FORMAT   ? EXIT_FAULT
-                        : status == ST_ABSENT ? EXIT_UNKNOWN
-                                              : EXIT_UNKNOWN,
-                        "%s", err.text);
+        return cli_fail(j->cli, status == ST_FORMAT ? EXIT_FAULT : EXIT_UNKNOWN, "%s", err.text);
     }
     *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(
         j->cli->arena, "sample %" PRIu64 ", line %" PRIu64 ", layout: %s", number, line,

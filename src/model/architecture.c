@@ -397,9 +397,30 @@ static struct str class_of(const struct tree *config)
     return str_of(has ? list->child->text : "");
 }
 
+/* Classes with the whole of the model inside; those of speculative heads and the like have a part. */
+static bool is_known_class(struct str class)
+{
+    static const char *const ends[] = {"ForCausalLM",
+                                       "ForConditionalGeneration",
+                                       "Model",
+                                       "ForSequenceClassification",
+                                       "ForTokenClassification",
+                                       "ForQuestionAnswering"};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        if (str_ends(class, ends[i])) {
+            return true;
+        }
+    }
+    return class.n == 0;
+}
+
 static enum status build(struct builder *b, const struct tree *config)
 {
     struct str class = class_of(config);
+    if (!is_known_class(class)) {
+        return err_set(b->err, ST_UNSUPPORTED, "the class %.*s is not known here",
+                       class.n < 80 ? (int)class.n : 80, class.p);
+    }
     bool generates = class.n == 0 || str_ends(class, "ForCausalLM") ||
                      str_ends(class, "ForConditionalGeneration");
     bool bare = str_ends(class, "Model"); /* saved without the prefix of a head's module */
@@ -411,7 +432,8 @@ static enum status build(struct builder *b, const struct tree *config)
     b->model->tied = flag(config, "tie_word_embeddings", flag(text, "tie_word_embeddings", false));
     b->model->whole = generates || bare;
     if (bare && b->family->wrapper) {
-        return err_set(b->err, ST_UNSUPPORTED, "the class %.*s is not known here", STR_ARG(class));
+        return err_set(b->err, ST_UNSUPPORTED, "the class %.*s is not known here",
+                       class.n < 80 ? (int)class.n : 80, class.p);
     }
     TRY(text_sizes(b, text));
     if (b->family->wrapper) {

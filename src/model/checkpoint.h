@@ -45,7 +45,8 @@ void checkpoint_close(struct checkpoint *c);
 /* What a file is that no reader takes, from its first bytes: "a git-LFS pointer". NULL: unknown. */
 const char *checkpoint_foreign(struct str head);
 
-/* Shards and their index in every folder: files missing, tensors missing, elsewhere, twice. */
+/* Shards and their index in every folder: files missing, tensors missing, elsewhere, twice. Without an
+ * index: parts that number themselves and are not all there. */
 void checkpoint_check_shards(struct checkpoint *c);
 
 struct scan_options {

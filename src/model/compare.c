@@ -14,7 +14,7 @@
 
 enum {
     WINDOW_ELEMENTS = 1 << 20,
-    BLOCK = 512
+    BLOCK = 4096
 };
 
 const char *compare_state_name(enum compare_state s)
@@ -94,11 +94,38 @@ static void add_values(struct compare_tensor *s, const double *a, const double *
     }
 }
 
+/* Parts that are the same bytes are the most of many comparisons: they are only counted, much faster.
+ * False when they differ, or their bytes do not stand for their values one by one. */
+static bool same_window(struct window *w)
+{
+    const struct compare_tensor *p = w->pair;
+    unsigned size = p->a->type->block_bytes;
+    const struct file_map *x = &p->file_a->map;
+    const struct file_map *y = &p->file_b->map;
+    uint64_t n = w->count * size;
+    uint64_t at = p->a->offset + w->first * size;
+    uint64_t bt = p->b->offset + w->first * size;
+    if (p->a->type != p->b->type || p->a->type->values != VALUES_PLAIN || p->a->stride != NULL ||
+        p->b->stride != NULL || file_map_populate(x, at, n, NULL) != ST_OK ||
+        file_map_populate(y, bt, n, NULL) != ST_OK || memcmp(x->p + at, y->p + bt, n) != 0) {
+        return false;
+    }
+    struct tensor_stats stats = tensor_stats_none();
+    tensor_scan(p->a->type->dtype, x->p + at, w->count, at, w->first, &stats);
+    w->sums.not_finite = stats.nan + stats.inf;
+    w->sums.sum_a_sq = w->sums.sum_b_sq = w->sums.sum_ab = stats.sum_squares;
+    return true;
+}
+
 static void compare_window(void *ctx, size_t index)
 {
     struct comparing *c = ctx;
     struct window *w = &c->windows.items[index];
     const struct compare_tensor *p = w->pair;
+    if (same_window(w)) {
+        atomic_fetch_add(&c->done, bytes_of(p->a, w->count));
+        return;
+    }
     double a[BLOCK];
     double b[BLOCK];
     for (uint64_t done = 0; done < w->count && !w->failed; done += BLOCK) {

@@ -335,8 +335,10 @@ static void check_record(struct checking *c, const struct dataset_record *r)
     struct tree_limits limits = {
         .bytes = DATASET_RECORD_MAX, .nodes = 4000000, .depth = JSON_PULL_DEPTH};
     if (tree_from_json(c->scratch, r->text, "the record", limits, &tree, &err) != ST_OK) {
+        const char *why = strstr(err.text, "not JSON: ");
         c->file->unread++;
-        tell(c, SEVERITY_ERROR, "data-not-json", "a record is not JSON", "%s.", err.text);
+        tell(c, SEVERITY_ERROR, "data-not-json", "a record is not JSON", "It is %s.",
+             why != NULL ? why : err.text);
         return;
     }
     if (tree->kind == TREE_SCALAR && tree->value.kind == VALUE_STRING) {

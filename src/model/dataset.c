@@ -61,6 +61,30 @@ static enum status choose_form(struct dataset *d, struct err *err)
     return ST_OK;
 }
 
+/* A .json file that is one object over several lines: a configuration, or samples one level too deep. */
+static enum status refuse_object(struct dataset *d, struct err *err)
+{
+    struct str all = file_map_str(&d->map);
+    if (d->form != DATASET_LINES || !str_ends(str_of(d->map.path), ".json") ||
+        all.n > DATASET_RECORD_MAX) {
+        return ST_OK;
+    }
+    struct json_pull json;
+    struct arena *scratch = arena_new(0);
+    json_pull_init(&json, all, scratch);
+    json.at = (size_t)d->at;
+    bool one = json_pull_next(&json) == JSON_PULL_OBJECT &&
+               json_pull_skip(&json, JSON_PULL_OBJECT) && json_pull_next(&json) == JSON_PULL_END &&
+               str_find_char(str_trim(all), '\n', 0) != SIZE_MAX;
+    arena_free(scratch);
+    if (!one) {
+        return ST_OK;
+    }
+    return err_set(err, ST_FORMAT,
+                   "'%s' is one JSON object; training data are a list of samples, or one a line",
+                   d->map.path);
+}
+
 enum status dataset_open(const char *path, struct dataset *ret_dataset, struct err *err)
 {
     struct dataset d = {.line = 1};
@@ -69,6 +93,9 @@ enum status dataset_open(const char *path, struct dataset *ret_dataset, struct e
     enum status status = file_map_populate(&d.map, 0, first, err);
     if (status == ST_OK) {
         status = choose_form(&d, err);
+    }
+    if (status == ST_OK) {
+        status = refuse_object(&d, err);
     }
     if (status != ST_OK) {
         file_map_close(&d.map);

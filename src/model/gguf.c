@@ -441,6 +441,7 @@ static enum status read_gguf(struct tensor_file *f, struct issues *issues, struc
     list_meta(&r);
     place_tensors(&r);
     tensor_file_index(f, issues);
+    gguf_check(f, issues);
     return ST_OK;
 }
 

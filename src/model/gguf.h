@@ -8,7 +8,13 @@
  * each padded to the alignment. Dimensions stand fastest first in the file and are turned round here,
  * so that shapes read as PyTorch's.
  *
- * Source: ggml/docs/gguf.md; ggml/src/gguf.cpp (gguf_init_from_file_impl).
+ * Values are those of the file. For the architecture "llama" the converter has reordered the rows of attn_q
+ * and attn_k: within each head of width d, row 2 i + h of the file is row h d/2 + i of PyTorch's
+ * (i < d/2, h < 2), because ggml rotates neighbours and transformers rotates halves.
+ *
+ * Source: ggml/docs/gguf.md; ggml/src/gguf.cpp (gguf_init_from_file_impl); llama.cpp,
+ * convert_hf_to_gguf.py (LlamaModel.permute); transformers, modeling_gguf_pytorch_utils.py
+ * (_reverse_permute_weights).
  */
 #ifndef ASSAY_MODEL_GGUF_H
 #define ASSAY_MODEL_GGUF_H
@@ -82,6 +88,9 @@ bool gguf_integer(const struct gguf *g, const char *key, int64_t *ret_integer);
 bool gguf_real(const struct gguf *g, const char *key, double *ret_real);
 bool gguf_bool(const struct gguf *g, const char *key, bool *ret_bool);
 bool gguf_text(const struct gguf *g, const char *key, struct str *ret_text);
+
+/* What the keys declare (embedding_length, block_count, tokens) against the tensors. */
+void gguf_check(const struct tensor_file *f, struct issues *issues);
 
 /* "u32", "string", ... */
 const char *gguf_kind_name(enum gguf_kind kind);

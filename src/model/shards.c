@@ -144,12 +144,110 @@ static void check_index(struct checkpoint *c, const char *folder, const char *na
     check_total(&x, tree_get(doc, "metadata"));
 }
 
+/* ---- files that number themselves: <stem>-00001-of-00003<suffix> ---- */
+
+enum {
+    PARTS_MAX = 4096 /* of one set; more are not looked for */
+};
+
+struct numbered {
+    struct str stem;
+    struct str suffix;
+    uint64_t number;
+    uint64_t count;
+};
+
+static bool five_digits(struct str s, uint64_t *ret)
+{
+    bool digits = s.n == 5;
+    for (size_t i = 0; digits && i < s.n; i++) {
+        digits = s.p[i] >= '0' && s.p[i] <= '9';
+    }
+    return digits && str_to_u64(s, 10, ret) == ST_OK;
+}
+
+static bool is_numbered(const char *name, struct numbered *ret)
+{
+    struct str s = str_of(name);
+    size_t of = str_find(s, "-of-", 0);
+    if (of == SIZE_MAX || of < 6 || s.p[of - 6] != '-' || s.n < of + 9 ||
+        !five_digits(str_slice(s, of - 5, of), &ret->number) ||
+        !five_digits(str_slice(s, of + 4, of + 9), &ret->count)) {
+        return false;
+    }
+    ret->stem = str_slice(s, 0, of - 6);
+    ret->suffix = str_slice(s, of + 9, s.n);
+    return true;
+}
+
+/* Every part from 1 on must be there; told once a set. */
+static void check_numbered(struct checkpoint *c, size_t file, struct map *sets)
+{
+    struct numbered n;
+    const char *path = c->files.items[file].path;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    if (!is_numbered(name, &n) || n.count > PARTS_MAX) {
+        return;
+    }
+    struct str set = str_of(
+        arena_fmt(c->arena, "%.*s-%" PRIu64 "%.*s", STR_ARG(n.stem), n.count, STR_ARG(n.suffix)));
+    if (map_get(sets, set) != NULL) {
+        return;
+    }
+    map_put(sets, set, c);
+    uint64_t missing = 0;
+    uint64_t first = 0;
+    struct arena_mark mark = arena_mark(c->arena);
+    for (uint64_t k = 1; k <= n.count; k++) {
+        const char *part = arena_fmt(c->arena, "%.*s%.*s-%05" PRIu64 "-of-%05" PRIu64 "%.*s",
+                                     (int)(name - path), path, STR_ARG(n.stem), k, n.count,
+                                     STR_ARG(n.suffix));
+        bool there = fs_exists(&live, c->arena, part);
+        first = !there && missing == 0 ? k : first;
+        missing += !there;
+    }
+    arena_rewind(c->arena, mark);
+    if (missing != 0) {
+        c->issues->file = path;
+        issue_add(c->issues, SEVERITY_ERROR, "shard-missing", "parts of a model are missing",
+                  "By its name this is one of %" PRIu64 " parts; %" PRIu64
+                  " are not beside it, the first is number %" PRIu64 ".",
+                  n.count, missing, first);
+        c->issues->file = c->path;
+    }
+}
+
+static bool has_index(struct checkpoint *c, const char *folder)
+{
+    static const char *const names[] = {"model.safetensors.index.json",
+                                        "diffusion_pytorch_model.safetensors.index.json",
+                                        "pytorch_model.bin.index.json"};
+    bool any = false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        check_index(c, folder, names[i]);
+        any = any || fs_exists(&live, c->arena, arena_fmt(c->arena, "%s/%s", folder, names[i]));
+    }
+    return any;
+}
+
+/* Files that lie in the folder itself. */
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/' && strchr(path + n + 1, '/') == NULL;
+}
+
 void checkpoint_check_shards(struct checkpoint *c)
 {
     for (size_t i = 0; i < c->folders.count; i++) {
-        check_index(c, c->folders.items[i], "model.safetensors.index.json");
-        check_index(c, c->folders.items[i], "diffusion_pytorch_model.safetensors.index.json");
-        check_index(c, c->folders.items[i], "pytorch_model.bin.index.json");
+        bool indexed = has_index(c, c->folders.items[i]);
+        struct map *sets = map_new(c->arena);
+        for (size_t f = 0; !indexed && f < c->files.count; f++) {
+            if (lies_in(c->files.items[f].path, c->folders.items[i])) {
+                check_numbered(c, f, sets);
+            }
+        }
     }
     c->issues->file = c->path;
 }

@@ -99,6 +99,10 @@ expect "bytes behind an array" 1 "$ASSAY" data check behind.json
 printf '[\n\n {"text":"a"},\n 5, "s",\n [],\n {"bad":1}]' >places.json
 expect "places in an array" 1 "$ASSAY" data check --json places.json
 says "places in an array" out '"samples": 4'
+printf '{\n "data": [{"text":"a"}]\n}\n' >object.json; expect "one object" 1 "$ASSAY" data check object.json
+says "one object" out "is one JSON object"
+echo '{"text":"a"}' >single.json; expect "one sample" 0 "$ASSAY" data check single.json
+printf '{"text":"a"}\n{"text":"b"}\n' >two.json; expect "lines under another name" 0 "$ASSAY" data check two.json
 printf '[' >open.json; expect "an open bracket" 1 "$ASSAY" data check open.json
 printf '[]' >none.json; expect "an empty array" 1 "$ASSAY" data check none.json
 : >empty.jsonl; expect "an empty file" 1 "$ASSAY" data check empty.jsonl

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights against config.json: a model made after the configuration passes, each departure is named. */
+#include <inttypes.h>
+
 #include "model/architecture.h"
 #include "model/folder.h"
 #include "model/optimizer_order.h"
@@ -58,11 +60,10 @@ static void add_tensor(struct strbuf *header, uint64_t *at, const char *name, co
     uint64_t n = 4;
     strbuf_fmt(header, "%s\"%s\":{\"dtype\":\"F32\",\"shape\":[", header->n > 1 ? "," : "", name);
     for (uint32_t i = 0; i < rank; i++) {
-        strbuf_fmt(header, "%s%llu", i != 0 ? "," : "", (unsigned long long)shape[i]);
+        strbuf_fmt(header, "%s%" PRIu64, i != 0 ? "," : "", shape[i]);
         n *= shape[i];
     }
-    strbuf_fmt(header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)*at,
-               (unsigned long long)(*at + n));
+    strbuf_fmt(header, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", *at, *at + n);
     *at += n;
 }
 
@@ -96,7 +97,7 @@ static const char *issues_of(const char *config, const struct fault *fault)
     strbuf_addc(&header, '}');
     unsigned char *bytes = arena_alloc(arena, 8 + header.n + (size_t)at);
     for (size_t i = 0; i < 8; i++) {
-        bytes[i] = (unsigned char)(header.n >> (8 * i));
+        bytes[i] = (unsigned char)((uint64_t)header.n >> (8 * i));
     }
     memcpy(bytes + 8, header.p, header.n);
     for (uint64_t i = 0; i < at; i++) {
@@ -162,6 +163,22 @@ static void tied_heads_and_ignored_tensors_are_known(void **state)
         "");
 }
 
+static void a_tokenizer_with_more_ids_than_rows_is_named(void **state)
+{
+    (void)state;
+    temp_write("/m/tokenizer.json",
+               "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":null,"
+               "\"post_processor\":null,\"decoder\":null,\"model\":{\"type\":\"WordLevel\","
+               "\"vocab\":{\"a\":0,\"b\":10},\"unk_token\":\"a\"}}");
+    assert_string_equal(issues_of(configs[0], &(struct fault){0}), "config-vocabulary ");
+    temp_write("/m/tokenizer.json",
+               "{\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":null,"
+               "\"post_processor\":null,\"decoder\":null,\"model\":{\"type\":\"WordLevel\","
+               "\"vocab\":{\"a\":0,\"b\":9},\"unk_token\":\"a\"}}");
+    assert_string_equal(issues_of(configs[0], &(struct fault){0}), "");
+    unlink(arena_fmt(arena, "%s/m/tokenizer.json", temp_root));
+}
+
 static void configs_that_do_not_describe_a_model_are_refused(void **state)
 {
     (void)state;
@@ -174,6 +191,8 @@ static void configs_that_do_not_describe_a_model_are_refused(void **state)
         {"{}", ST_UNSUPPORTED},
         {"[]", ST_UNSUPPORTED},
         {"{\"model_type\":\"llama\",\"quantization_config\":{}," SIZES "}", ST_UNSUPPORTED},
+        {"{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLMEagle\"]," SIZES "}",
+         ST_UNSUPPORTED},
         {"{\"model_type\":\"llama\"}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":-1," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":\"x\"," SIZES "}", ST_FORMAT},
@@ -252,6 +271,7 @@ int main(void)
         cmocka_unit_test(a_model_after_its_config_passes),
         cmocka_unit_test(each_departure_is_named),
         cmocka_unit_test(tied_heads_and_ignored_tensors_are_known),
+        cmocka_unit_test(a_tokenizer_with_more_ids_than_rows_is_named),
         cmocka_unit_test(configs_that_do_not_describe_a_model_are_refused),
         cmocka_unit_test(an_optimizer_in_another_order_is_named),
     };
