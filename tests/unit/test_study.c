@@ -195,7 +195,11 @@ static void test_times(void **state)
         log.loss.items[i].time = t;
         t += i < 3 ? 4.0 : 0.5 + 0.01 * (double)(i % 3); /* three slow steps: compilation */
         t += (i + 1) % 20 == 0 ? 2 : 0;                  /* an evaluation after steps 20, 40 … */
-        t += i == 49 ? 6 : 0;                            /* a checkpoint after step 50 */
+        t += i == 49 ? 6 : 0;                            /* a loader that stands after step 50 */
+        if (i == 29) { /* a checkpoint after step 30 that the log tells of */
+            *VEC_PUSH(arena, &log.save_times) = t - 0.2;
+            t += 3;
+        }
     }
     struct step_time s;
     step_time_of(arena, &log, &s);
@@ -208,6 +212,8 @@ static void test_times(void **state)
     near_to(s.eval_s, 8, 0.1);
     assert_int_equal(s.pauses, 1);
     near_to(s.pause_s, 6, 0.1);
+    assert_int_equal(s.saves, 1);
+    near_to(s.save_s, 3, 0.1);
 }
 
 static void test_times_without_stamps(void **state)
