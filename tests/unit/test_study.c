@@ -356,6 +356,32 @@ static void test_judgements(void **state)
     assert_int_equal(j.grade, LOSS_OPEN);
 }
 
+/* A first step between the limits, and paths that part: settled only where runs of A part as well. */
+static void test_open_first_step(void **state)
+{
+    (void)state;
+    for (int parts = 0; parts < 2; parts++) {
+        struct run_log logs[4];
+        const struct run_log *runs[4];
+        struct made_run a = MADE_RUN;
+        a.path = parts ? 6e-3 : 0;
+        struct made_run b = a;
+        b.first = 1.002;
+        b.path = 6e-3;
+        for (uint64_t i = 0; i < 4; i++) {
+            make_run(arena, i < 3 ? &a : &b, 40 + i, &logs[i]);
+            runs[i] = &logs[i];
+        }
+        struct loss_judgement j;
+        loss_judge(arena, runs, 3, runs + 3, 1, &j);
+        assert_int_equal(j.level_b, LOSS_OPEN);
+        assert_true(j.parted > 0);
+        assert_int_equal(j.a_parts, parts);
+        assert_int_equal(j.unsettled, !parts);
+        assert_true(parts ? j.grade == LOSS_SAME : j.grade != LOSS_SAME);
+    }
+}
+
 /* The two stacks of the field report: 1.0896 and 1.0899, evaluations apart by up to 0.57 %. */
 static void test_field_report(void **state)
 {
@@ -509,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_setups, begin, end),
         cmocka_unit_test_setup_teardown(test_inputs, begin, end),
         cmocka_unit_test_setup_teardown(test_judgements, begin, end),
+        cmocka_unit_test_setup_teardown(test_open_first_step, begin, end),
         cmocka_unit_test_setup_teardown(test_field_report, begin, end),
         cmocka_unit_test_setup_teardown(test_nan_is_never_same, begin, end),
         cmocka_unit_test_setup_teardown(test_over_fitting_needs_falling_loss, begin, end),
