@@ -36,6 +36,7 @@
 #include "recorder/record_reader.h"
 #include "recorder/run_folder.h"
 #include "recorder/supervise.h"
+#include "study/run_log.h"
 
 enum {
     PATHS_MAX = 64
@@ -197,7 +198,8 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     struct running *r = ctx;
     struct metric_line m;
     metric_line_parse((struct str){.p = text, .n = n}, &m);
-    if (m.count == 0 || r->metrics < 0) {
+    bool save = run_log_is_save((struct str){.p = text, .n = n});
+    if ((m.count == 0 && !save) || r->metrics < 0) {
         return;
     }
     struct arena_mark mark = arena_mark(r->scratch);
@@ -209,6 +211,9 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
                    bar.training && !bar.loading;
     if (m.step >= 0 || counted) {
         strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
+    }
+    if (save) {
+        strbuf_addz(&out, ", \"event\": \"save\"");
     }
     if (m.final) { /* its loss is the mean of the run, not of a step */
         strbuf_addz(&out, ", \"train_runtime\": ");

@@ -308,7 +308,8 @@ static void find_first_step(struct pairing *g)
         return;
     }
     bool differs = j->level_b == LOSS_DIFFERENT;
-    add(g, "first-step-differs", differs ? SEVERITY_ERROR : SEVERITY_NOTE,
+    enum severity open = j->unsettled ? SEVERITY_UNKNOWN : SEVERITY_NOTE;
+    add(g, "first-step-differs", differs ? SEVERITY_ERROR : open,
         arena_fmt(g->arena, "step %" PRId64 ": loss %.6g and %.6g (%+.2e)%s", j->first_step,
                   j->first_a, j->first_b, j->first_relative,
                   isfinite(j->grad_relative)
@@ -317,8 +318,15 @@ static void find_first_step(struct pairing *g)
                       : ""),
         differs ? "At the first step weights and batch are equal, so this is more than rounding: "
                   "another operator result, other data, other initial weights or dropout."
-                : "More than most pairs of sound stacks differ by, less than a fault usually "
-                  "makes; the trajectory decides.");
+        : j->unsettled
+            ? arena_fmt(
+                  g->arena,
+                  "More than most pairs of sound stacks differ by, and the losses part at step "
+                  "%" PRId64 ", which runs of A are not seen to do among themselves. A fault of "
+                  "one backward looks like this: assay probe --torch settles it.",
+                  j->parted)
+            : "More than most pairs of sound stacks differ by, less than a fault usually makes; the "
+              "trajectory decides.");
 }
 
 static void find_trajectory(struct pairing *g)

@@ -194,6 +194,9 @@ static enum status load_log(struct cli *cli, const struct knowledge *k, struct c
         r->end_known = true;
         r->ending = "completed";
     }
+    if (!r->end_known && !r->failed) {
+        take_cause(r, &d.unknown); /* a fault line that no rule explains, and no end after it */
+    }
     if (facts->run.died || r->failed) {
         r->end_known = true;
         r->failed = true;

@@ -44,6 +44,7 @@ static const struct report_column time_columns[] = {
     {"start_seconds", "start", 3},
     {"warmup_seconds", "warm-up", 3},
     {"evaluation_seconds", "evaluation", 3},
+    {"saving_seconds", "saving", 3},
     {"pause_seconds", "pauses", 3},
     {"checkpoints_saved", "saves", 0},
     {"step_time_source", NULL, 0},
@@ -64,9 +65,10 @@ static void time_row(const struct compare_route *route, const struct compare_run
     row[7] = real(t->start_s);
     row[8] = split ? real(t->warmup_s) : (struct value){0};
     row[9] = split && t->evals > 0 ? real(t->eval_s) : (struct value){0};
-    row[10] = split ? real(t->pause_s) : (struct value){0};
-    row[11] = value_int((int64_t)r->log.saves);
-    row[12] = text(step_time_source_name(t->source));
+    row[10] = split && t->saves > 0 ? real(t->save_s) : (struct value){0};
+    row[11] = split ? real(t->pause_s) : (struct value){0};
+    row[12] = value_int((int64_t)r->log.saves);
+    row[13] = text(step_time_source_name(t->source));
 }
 
 static const struct report_column number_columns[] = {

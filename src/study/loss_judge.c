@@ -128,8 +128,12 @@ static void find_parting(struct judging *g)
             j->first_difference = g->loss.steps[i];
         }
         j->equal = j->equal && equal;
-        double size = fabs(relative(aligned_mean(&g->loss, 0, g->na, i),
-                                    aligned_mean(&g->loss, g->na, g->na + g->nb, i)));
+        double middle = aligned_mean(&g->loss, 0, g->na, i);
+        for (size_t r = 0; r < g->na; r++) {
+            double own = relative(middle, g->loss.values[r * g->loss.count + i]);
+            j->a_parts = j->a_parts || fabs(own) > LOSS_FIRST_FAIL / 2;
+        }
+        double size = fabs(relative(middle, aligned_mean(&g->loss, g->na, g->na + g->nb, i)));
         if (size > LOSS_FIRST_FAIL && j->parted < 0) {
             j->parted = g->loss.steps[i];
         } else if (j->parted < 0 && size > j->before_parting) {
@@ -313,8 +317,8 @@ static enum loss_grade whole(const struct loss_judgement *j)
     if (j->common == 0) {
         return j->eval_grade == LOSS_SAME ? LOSS_OPEN : LOSS_NOT_JUDGED;
     }
-    if (j->not_finite_a > 0 || j->level_c == LOSS_OPEN || j->drift_grade == LOSS_OPEN ||
-        j->eval_grade == LOSS_OPEN) {
+    if (j->unsettled || j->not_finite_a > 0 || j->level_c == LOSS_OPEN ||
+        j->drift_grade == LOSS_OPEN || j->eval_grade == LOSS_OPEN) {
         return LOSS_OPEN;
     }
     return j->level_c == LOSS_SAME || j->equal ? LOSS_SAME : LOSS_OPEN;
@@ -349,6 +353,7 @@ void loss_judge(struct arena *a, const struct run_log *const *run_a, size_t na,
         j.first_step = g.loss.steps[0];
         judge_first(&g, run_a, run_b);
         find_parting(&g);
+        j.unsettled = j.level_b == LOSS_OPEN && j.parted >= 0 && !j.a_parts;
         judge_trajectory(&g);
     }
     judge_eval(&g, run_a, run_b);

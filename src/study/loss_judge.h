@@ -5,7 +5,8 @@
  *
  *   A  one operator on equal inputs, against a float64 reference (probe --torch).
  *   B  the first logged step, equal weights and batch: loss within 1e-3 passes, beyond 5e-3 fails; the
- *      gradient norm within 1 % passes, beyond 5 % fails. Between: open, level C decides.
+ *      gradient norm within 1 % passes, beyond 5 % fails. Between: open; level C decides, unless the paths
+ *      part while runs of A are not seen to part from each other.
  *   C  the trajectory: means over windows of 20 steps. With at least three runs of the trusted route its
  *      own spread is the measure: max(3 sigma, 5e-3 of the loss), 3 replaced by Student's quantile where
  *      sigma rests on few runs and many windows are looked at, for one false alarm in a hundred. Without:
@@ -63,7 +64,9 @@ struct loss_judgement {
     int64_t first_step;
     int64_t first_difference; /* first logged step with values that differ; -1 none */
     int64_t parted;           /* first step beyond LOSS_FIRST_FAIL: no single steps after it; -1 */
-    double before_parting;    /* largest relative difference of single steps before it */
+    bool a_parts;             /* runs of A part from each other too: parting says nothing */
+    bool unsettled; /* level B is open, and the paths part though those of A are not seen to */
+    double before_parting; /* largest relative difference of single steps before it */
 
     enum loss_grade level_b;
     double first_a, first_b, first_relative;

@@ -178,6 +178,19 @@ static void take_sayings(struct reader *r, struct str line)
     }
 }
 
+bool run_log_is_save(struct str line)
+{
+    static const char *const words[] = {"Saving model checkpoint", "saving model checkpoint",
+                                        "Saving checkpoint",       "saving checkpoint",
+                                        "Saving the checkpoint",   "Saving full checkpoint"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        if (str_has(line, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- lines ---- */
 
 /* What no training prints counts as infinite: sums of it would be. */
@@ -235,10 +248,12 @@ static void take_line(struct reader *r, struct str line)
         r->log.total_steps = m.total;
     }
     take_memory(r, line);
+    if (r->metrics_only && str_has(line, "\"event\": \"save\"")) {
+        *VEC_PUSH(r->arena, &r->log.save_times) = number_after(line, "\"t\":");
+    }
     if (!r->metrics_only) {
         take_sayings(r, line);
-        r->log.saves += str_has(line, "Saving model checkpoint") ||
-                        str_has(line, "saving checkpoint") || str_has(line, "Saving checkpoint");
+        r->log.saves += run_log_is_save(line);
     }
     if (m.final) {
         r->log.finished = true;

@@ -62,8 +62,15 @@ struct run_log {
     double train_runtime_s;  /* the same */
     double gpu_memory_bytes; /* highest that was printed; NaN without */
     size_t saves;            /* lines that tell of a checkpoint being written */
-    size_t not_finite;       /* losses that are NaN or infinite */
-    bool finished;           /* the closing line is there */
+
+    struct { /* when they came, of a run folder: seconds since the start */
+        double *items;
+        size_t count;
+        size_t capacity;
+    } save_times;
+
+    size_t not_finite; /* losses that are NaN or infinite */
+    bool finished;     /* the closing line is there */
     size_t lines;
 
     /* "batch per device" -> "4" and the like, as the program printed them (setup.h). */
@@ -77,6 +84,10 @@ struct run_log {
         size_t capacity;
     } said;
 };
+
+/* True when a line of output tells of a checkpoint being written. `assay run` marks them with the time,
+ * as {"t": …, "event": "save"} in metrics.jsonl. */
+bool run_log_is_save(struct str line);
 
 /*
  * ST_ABSENT: nothing there; ST_FORMAT: nothing in it that looks like training. `path` may be a folder

@@ -14,7 +14,7 @@ enum {
 struct interval {
     double seconds; /* a step */
     double steps;
-    bool eval;
+    bool eval, save;
 };
 
 struct intervals {
@@ -27,6 +27,17 @@ static bool has_eval(const struct curve *eval, int64_t from, int64_t to)
 {
     for (size_t i = 0; i < eval->count; i++) {
         if (eval->items[i].step >= from && eval->items[i].step < to) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Was a checkpoint written after the line at `from`? */
+static bool has_save(const struct run_log *log, double from, double to)
+{
+    for (size_t i = 0; i < log->save_times.count; i++) {
+        if (log->save_times.items[i] >= from && log->save_times.items[i] < to) {
             return true;
         }
     }
@@ -46,7 +57,8 @@ static struct intervals between_stamps(struct arena *a, const struct run_log *lo
             out.items[out.count++] = (struct interval){
                 .seconds = seconds,
                 .steps = steps,
-                .eval = has_eval(&log->eval_loss, from->step, to->step)};
+                .eval = has_eval(&log->eval_loss, from->step, to->step),
+                .save = has_save(log, from->time, to->time)};
         }
     }
     return out;
@@ -72,7 +84,7 @@ static double usual_limit(struct arena *a, const struct intervals *in, double *r
     double *v = arena_array(a, in->count + 1, sizeof *v);
     size_t n = 0;
     for (size_t i = 0; i < in->count; i++) {
-        if (!in->items[i].eval) {
+        if (!in->items[i].eval && !in->items[i].save) {
             v[n++] = in->items[i].seconds;
         }
     }
@@ -97,6 +109,9 @@ static void sort_out(struct arena *a, const struct intervals *in, struct step_ti
         if (v->eval) {
             t->evals++;
             t->eval_s += extra;
+        } else if (v->save) {
+            t->saves++;
+            t->save_s += extra;
         } else if (v->seconds <= limit) {
             warm = true;
             t->steady[t->steady_count++] = v->seconds;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Where a run's time went: steady steps told apart from warm-up (compilation, kernel search, caches),
- * from evaluation, and from other pauses (saving, a data loader that stands), by robust detection on
+ * from evaluation, saving, and from other pauses (a data loader that stands), by robust detection on
  * the intervals between logged steps. What is reported as seconds per step is of steady steps only.
  *
  * An interval counts as steady when it is below median + max(5 robust deviations, a quarter of the
  * median). Warm-up are the intervals at the beginning before the first steady one; an interval with an
- * evaluation in it is never steady; any other long interval is a pause.
+ * evaluation or a checkpoint in it is never steady; any other long interval is a pause.
  */
 #ifndef ASSAY_STUDY_STEP_TIME_H
 #define ASSAY_STUDY_STEP_TIME_H
@@ -37,7 +37,10 @@ struct step_time {
     int64_t warmup_steps;
     double eval_s; /* the same of intervals with an evaluation */
     size_t evals;
-    double pause_s;
+    double
+        save_s; /* the same of those in which a checkpoint was written, as far as the log tells */
+    size_t saves;
+    double pause_s; /* of other long intervals */
     size_t pauses;
 };
 

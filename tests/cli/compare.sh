@@ -64,6 +64,15 @@ says "another batch size" out "batch per device: (not set) in A, 4 in B"
 says "no ratio of unlike work" out "no ratios of A and B"
 if grep -q "seconds per step  " out; then echo "FAILED: a ratio of unlike work"; FAILED=1; fi
 
+# GPUs that were visible
+for n in 1 2; do
+    gpus=0
+    [ $n = 2 ] && gpus=0,1
+    CUDA_VISIBLE_DEVICES=$gpus run "gpus$n" --noise 1 --data data.txt
+done
+expect "another number of GPUs" 2 "$ASSAY" compare gpus1 gpus2
+says "another number of GPUs" out "GPU count: 1 in A, 2 in B"
+
 expect "too slow" 1 "$ASSAY" compare --max-ratio 1.5 a1 slow
 says "too slow" out "1.5 was allowed"
 expect "fast enough" 0 "$ASSAY" compare --max-ratio 1000 a1 slow

@@ -35,4 +35,11 @@ torture() {
 torture diagnose 60 "$ASSAY" diagnose "$TMP/fault.log"
 torture "diagnose gz" 25 "$ASSAY" diagnose "$TMP/fault.log.gz"
 torture doctor 30 "$ASSAY" doctor --root "$SOURCE/tests/hosts/r9700-therock-kpack/root"
+
+# Losses that differ: no failing call may make them the same.
+for i in $(seq 30); do
+    echo "step $i loss 1.$((30 - i + 10))" >>"$TMP/a.log"
+    echo "step $i loss 2.$((30 - i + 10))" >>"$TMP/b.log"
+done
+torture compare 25 "$ASSAY" compare --force "$TMP/a.log" "$TMP/b.log"
 finish

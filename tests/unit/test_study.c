@@ -195,7 +195,11 @@ static void test_times(void **state)
         log.loss.items[i].time = t;
         t += i < 3 ? 4.0 : 0.5 + 0.01 * (double)(i % 3); /* three slow steps: compilation */
         t += (i + 1) % 20 == 0 ? 2 : 0;                  /* an evaluation after steps 20, 40 … */
-        t += i == 49 ? 6 : 0;                            /* a checkpoint after step 50 */
+        t += i == 49 ? 6 : 0;                            /* a loader that stands after step 50 */
+        if (i == 29) { /* a checkpoint after step 30 that the log tells of */
+            *VEC_PUSH(arena, &log.save_times) = t - 0.2;
+            t += 3;
+        }
     }
     struct step_time s;
     step_time_of(arena, &log, &s);
@@ -208,6 +212,8 @@ static void test_times(void **state)
     near_to(s.eval_s, 8, 0.1);
     assert_int_equal(s.pauses, 1);
     near_to(s.pause_s, 6, 0.1);
+    assert_int_equal(s.saves, 1);
+    near_to(s.save_s, 3, 0.1);
 }
 
 static void test_times_without_stamps(void **state)
@@ -348,6 +354,32 @@ static void test_judgements(void **state)
     j = judge(&m, &b);
     assert_int_equal(j.level_b, LOSS_OPEN);
     assert_int_equal(j.grade, LOSS_OPEN);
+}
+
+/* A first step between the limits, and paths that part: settled only where runs of A part as well. */
+static void test_open_first_step(void **state)
+{
+    (void)state;
+    for (int parts = 0; parts < 2; parts++) {
+        struct run_log logs[4];
+        const struct run_log *runs[4];
+        struct made_run a = MADE_RUN;
+        a.path = parts ? 6e-3 : 0;
+        struct made_run b = a;
+        b.first = 1.002;
+        b.path = 6e-3;
+        for (uint64_t i = 0; i < 4; i++) {
+            make_run(arena, i < 3 ? &a : &b, 40 + i, &logs[i]);
+            runs[i] = &logs[i];
+        }
+        struct loss_judgement j;
+        loss_judge(arena, runs, 3, runs + 3, 1, &j);
+        assert_int_equal(j.level_b, LOSS_OPEN);
+        assert_true(j.parted > 0);
+        assert_int_equal(j.a_parts, parts);
+        assert_int_equal(j.unsettled, !parts);
+        assert_true(parts ? j.grade == LOSS_SAME : j.grade != LOSS_SAME);
+    }
 }
 
 /* The two stacks of the field report: 1.0896 and 1.0899, evaluations apart by up to 0.57 %. */
@@ -503,6 +535,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_setups, begin, end),
         cmocka_unit_test_setup_teardown(test_inputs, begin, end),
         cmocka_unit_test_setup_teardown(test_judgements, begin, end),
+        cmocka_unit_test_setup_teardown(test_open_first_step, begin, end),
         cmocka_unit_test_setup_teardown(test_field_report, begin, end),
         cmocka_unit_test_setup_teardown(test_nan_is_never_same, begin, end),
         cmocka_unit_test_setup_teardown(test_over_fitting_needs_falling_loss, begin, end),
