@@ -34,6 +34,9 @@ says "divergence" out "the loss rose to another level"
 expect "a period and its source" 1 "$ASSAY" watch --once --fail-on warning --fact save_steps=250 --fact shard=25 wave.log
 says "a period and its source" out "every 25 steps"
 says "a period and its source" out "the length of shard"
+printf 'stage: sft\nmodel_name_or_path: /nowhere\nsave_steps: 75\n' >job.yaml
+expect "a length from a configuration" 1 "$ASSAY" watch --once --fail-on warning --config job.yaml wave.log
+says "a length from a configuration" out "1/3 of the length of save_steps"
 expect "JSON" 1 "$ASSAY" watch --once --json nan.log
 [ "$(jq -r '.findings[0].id' "$TMP/out")" = not-finite ] || { echo "FAILED JSON: id"; FAILED=1; }
 [ "$(jq -r '.metrics[0].not_finite' "$TMP/out")" = 101 ] || { echo "FAILED JSON: count"; FAILED=1; }
