@@ -32,7 +32,6 @@ says "a stuck loader" out "the loss repeats exactly"
 expect "divergence" 1 "$ASSAY" watch --once diverge.log
 says "divergence" out "the loss rose to another level"
 expect "a period and its source" 1 "$ASSAY" watch --once --fail-on warning --fact save_steps=250 --fact shard=25 wave.log
-says "a period and its source" out "every 25 steps"
 says "a period and its source" out "the length of shard"
 printf 'stage: sft\nmodel_name_or_path: /nowhere\nsave_steps: 75\n' >job.yaml
 expect "a length from a configuration" 1 "$ASSAY" watch --once --fail-on warning --config job.yaml wave.log
