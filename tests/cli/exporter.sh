@@ -51,7 +51,7 @@ says "text file in no folder" err "ENOENT"
 # ---- the server ----
 "$ASSAY" exporter --listen 127.0.0.1:0 --textfile live.prom --interval 1 --root "$hosts/mi300x/root" runs >server.out 2>server.err &
 server=$!
-for _ in $(seq 100); do grep -q http:// server.err && break; sleep 0.1; done
+for _ in $(seq 100); do grep -qs http:// server.err && break; sleep 0.1; done
 port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' server.err)
 [ -n "$port" ] || { echo "FAILED: no port in:"; cat server.err; exit 1; }
 
@@ -96,11 +96,22 @@ has "a run that goes on" 'assay_run_step{run="first"} 101'
 for _ in $(seq 50); do grep -qF 'assay_run_step{run="first"} 101' live.prom && break; sleep 0.1; done
 grep -qF 'assay_run_step{run="first"} 101' live.prom || { echo "FAILED: the text file stays behind"; FAILED=1; }
 
+# A new run is found, one that is gone is forgotten, a log that is gone is said.
+mkdir runs/third; echo '{"ending": "exited", "status": 7}' >runs/third/run.json; rm -r runs/second
+touch -d '2 days ago' runs/first/*
+for _ in $(seq 150); do
+    ask 'GET /metrics HTTP/1.0\r\n\r\n'
+    grep -aqF 'assay_run_exit_status{run="third"} 7' answer && break
+    sleep 0.1
+done
+has "a new run" 'assay_run_exit_status{run="third"} 7'
+grep -aq 'run="second"\|run="first"' answer && { echo "FAILED: a run that is gone is still shown"; FAILED=1; }
 expect "a port in use" 2 "$ASSAY" exporter --listen "127.0.0.1:$port"
 says "a port in use" err "EADDRINUSE"
 kill -TERM $server
 got=0; wait $server || got=$?
 [ $got = 0 ] || { echo "FAILED: the exporter ends with $got"; cat server.err; FAILED=1; }
+touch runs/first/*
 [ ! -s server.out ] || { echo "FAILED: something on standard output"; FAILED=1; }
 
 expect "a wrong address" 64 "$ASSAY" exporter --listen nonsense
