@@ -23,6 +23,7 @@ done
 if command -v promtool >/dev/null; then
     promtool check metrics <page >lint 2>&1 || { echo "FAILED promtool:"; cat lint; FAILED=1; }
     promtool check rules "$SOURCE/examples/monitoring/alerts.yaml" >lint 2>&1 || { echo "FAILED rules:"; cat lint; FAILED=1; }
+    promtool test rules "$SOURCE/tests/cli/alerts.yaml" >lint 2>&1 || { echo "FAILED alerts:"; cat lint; FAILED=1; }
 fi
 expect "OpenMetrics" 0 "$ASSAY" exporter --once --openmetrics --root "$hosts/mi300x/root" runs
 [ "$(tail -n 1 out)" = '# EOF' ] || { echo "FAILED: no EOF"; FAILED=1; }
