@@ -116,6 +116,18 @@ grep -q "no anomaly" int.out || { echo "FAILED: no verdict after Ctrl-C"; FAILED
 
 expect "lines of JSON from a pipe" 1 bash -c "set -o pipefail; cat nan.log | '$ASSAY' watch --json - | jq -e .schema_version >/dev/null; exit \${PIPESTATUS[1]}"
 
+# ---- plots on a terminal ----
+for kind in nan clean; do { cat $kind.log; echo "{'train_runtime': 9.5, 'train_loss': 1.5}"; } >ended-$kind.log; done
+if command -v script >/dev/null; then
+    LC_ALL=C.UTF-8 timeout 20 script -qec "stty rows 40 cols 100; '$ASSAY' watch ended-nan.log" screen.out </dev/null >/dev/null && { echo "FAILED: the view hides the exit status"; FAILED=1; }
+    LC_ALL=C grep -aqP '\xe2[\xa0-\xa3][\x80-\xbf]' screen.out || { echo "FAILED: no braille"; FAILED=1; }
+    grep -aq 'grad_norm' screen.out || { echo "FAILED: no plot of grad_norm"; FAILED=1; }
+    grep -aqF $'\033[?1049h' screen.out && grep -aqF $'\033[?1049l' screen.out || { echo "FAILED: the screen is not given back"; FAILED=1; }
+    grep -aq 'step 300: the loss is not finite' screen.out || { echo "FAILED: the anomaly is not left on the screen"; FAILED=1; }
+    LC_ALL=C timeout 20 script -qec "stty rows 24 cols 60; '$ASSAY' watch ended-clean.log" screen.out </dev/null >/dev/null || { echo "FAILED: the view of a clean log"; FAILED=1; }
+    grep -aq '\*\*' screen.out || { echo "FAILED: no plot without UTF-8"; FAILED=1; }
+fi
+
 # ---- a webhook that fails once, and one that is not there ----
 command -v python3 >/dev/null && {
     python3 - hook.port >hook.out <<'PY' &
