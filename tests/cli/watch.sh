@@ -114,6 +114,15 @@ got=0; wait $watcher || got=$?
 [ $got = 0 ] || { echo "FAILED: after Ctrl-C: $got"; cat int.out; FAILED=1; }
 grep -q "no anomaly" int.out || { echo "FAILED: no verdict after Ctrl-C"; FAILED=1; }
 
+mkdir silent; echo '{"ending": "running"}' >silent/run.json; head -n 60 clean.log >silent/stdout.log
+"$ASSAY" watch --limit stall.seconds=1.5 --limit stall.ratio=2 silent >stall.out 2>&1 &
+watcher=$!
+for t in 61 62 63 64 65 66; do sleep 0.4; sed -n "${t}p" clean.log >>silent/stdout.log; done
+wait_for stall.out "error stall: progress silent for"
+echo '{"ending": "signal", "status": 137}' >silent/run.json
+got=0; wait $watcher || got=$?
+[ $got = 1 ] || { echo "FAILED: after a stall: $got"; FAILED=1; }
+
 expect "lines of JSON from a pipe" 1 bash -c "set -o pipefail; cat nan.log | '$ASSAY' watch --json - | jq -e .schema_version >/dev/null; exit \${PIPESTATUS[1]}"
 
 # ---- plots on a terminal ----
