@@ -4,6 +4,8 @@
 # nobody; a port in use, a folder that cannot be written are said.
 . "$(dirname "$0")/lib.sh"
 cd "$TMP"
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$TMP"' EXIT
 trap '' PIPE # a server that hangs up on us is part of the test
 hosts=$SOURCE/tests/hosts
 mkdir -p runs/first runs/second

@@ -4,6 +4,8 @@
 # replaced are followed, messages reach a webhook.
 . "$(dirname "$0")/lib.sh"
 cd "$TMP"
+watcher=
+trap '[ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true; rm -rf "$TMP"' EXIT
 
 # log KIND STEPS: a training log with one thing wrong, on standard output.
 log() {
