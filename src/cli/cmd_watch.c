@@ -83,18 +83,23 @@ static enum status add_config(struct watch *w, struct err *err)
         const char *fact;
         const char *name;
     } rows[] = {{"config.gradient_accumulation_steps", "gradient accumulation"},
-                {"setting.save_steps", "save_steps"},
-                {"setting.eval_steps", "eval_steps"},
-                {"setting.logging_steps", "logging_steps"},
                 {"job.world_size", "world size"},
                 {"model.vocab_rows", "vocabulary"}};
 
     if (cli_value(w->cli, "config", NULL) == NULL) {
         return ST_OK;
     }
+    static const char *const keys[] = {"save_steps", "eval_steps", "logging_steps"};
     struct job_config config = {0};
     struct facts *facts = facts_new(w->cli->arena);
     TRY(session_config(w->cli, facts, &config, err));
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        const struct job_entry *entry = job_config_get(&config, JOB_UNKNOWN, keys[i]);
+        double value;
+        if (entry != NULL && str_to_double(str_of(entry->text), &value) == ST_OK) {
+            anomaly_fact(w->set, keys[i], value);
+        }
+    }
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct fact *f = facts_get(facts, rows[i].fact);
         double value = NAN;

@@ -25,6 +25,7 @@ struct exporter_run {
     char label[EXPORTER_LABEL_MAX];
     const char *path;
     bool folder;
+    bool discovered; /* found in a folder of runs, and forgotten when it is gone or a day old */
     bool unreadable; /* the last reading failed */
     double ended_at; /* epoch seconds when the end was seen, 0 before */
     uint64_t values;

@@ -15,6 +15,7 @@
 
 #include "cli/exporter.h"
 
+#define DAY_S         86400.0
 #define CLOSE_AFTER_S 30.0 /* an ended run is read for so long, then its files are closed */
 
 double exporter_epoch(void)
@@ -96,7 +97,8 @@ static double ended_when(struct exporter_run *r)
     return over ? (double)st.st_mtime : 0;
 }
 
-static enum status add_run(struct exporter *e, const char *path, bool folder, struct err *err)
+static enum status add_run(struct exporter *e, const char *path, bool folder, bool discovered,
+                           struct err *err)
 {
     struct arena *a = arena_new(0);
     struct exporter_run *r = arena_alloc(a, sizeof *r);
@@ -105,6 +107,7 @@ static enum status add_run(struct exporter *e, const char *path, bool folder, st
     r->scratch = arena_new(0);
     r->path = arena_strdup(a, path);
     r->folder = folder;
+    r->discovered = discovered;
     r->last_value = NAN;
     r->set = anomaly_set_new(a, r->scratch, &e->rules);
     enum status got = anomaly_source_open(a, path, NULL, &sink, &r->source, err);
@@ -137,10 +140,10 @@ enum status exporter_add(struct exporter *e, const char *path, struct err *err)
         return err_sys(err, errno, "cannot find '%s'", path);
     }
     if (!S_ISDIR(st.st_mode)) {
-        return add_run(e, path, false, err);
+        return add_run(e, path, false, false, err);
     }
     if (anomaly_source_is_run(e->cli->arena, absolute)) {
-        return add_run(e, absolute, true, err);
+        return add_run(e, absolute, true, false, err);
     }
     if (e->root_count == EXPORTER_ROOTS_MAX) {
         return err_set(err, ST_USAGE, "at most %d folders of runs are followed",
@@ -160,12 +163,32 @@ static bool known(const struct exporter *e, const char *path)
     return false;
 }
 
-/* Runs that ended a day ago are history: a folder of hundreds shows those that matter. */
+/* Runs in which nothing was written for a day are history: a folder of hundreds shows those that
+ * matter. */
 static bool recent(struct arena *scratch, const char *path)
 {
+    static const char *const names[] = {"run.json", "stdout.log", "stderr.log"};
     struct stat st;
-    const char *log = arena_fmt(scratch, "%s/run.json", path);
-    return stat(log, &st) == 0 && exporter_epoch() - (double)st.st_mtime < 86400;
+    double newest = 0;
+    if (!anomaly_source_is_run(scratch, path)) {
+        return false;
+    }
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (stat(arena_fmt(scratch, "%s/%s", path, names[i]), &st) == 0) {
+            newest = fmax(newest, (double)st.st_mtime);
+        }
+    }
+    return exporter_epoch() - newest < DAY_S;
+}
+
+static void forget_history(struct exporter *e, struct arena *scratch)
+{
+    for (size_t i = e->run_count; i-- > 0;) {
+        if (e->runs[i]->discovered && !recent(scratch, e->runs[i]->path)) {
+            run_free(e->runs[i]);
+            e->runs[i] = e->runs[--e->run_count];
+        }
+    }
 }
 
 void exporter_discover(struct exporter *e)
@@ -173,6 +196,7 @@ void exporter_discover(struct exporter *e)
     struct fs live = {.prefix = ""};
     struct arena *scratch = arena_new(0);
     e->runs_left_out = 0;
+    forget_history(e, scratch);
     for (size_t i = 0; i < e->root_count; i++) {
         const char *const *names;
         size_t count;
@@ -192,7 +216,7 @@ void exporter_discover(struct exporter *e)
                 e->runs_left_out++;
                 continue;
             }
-            if (add_run(e, path, true, &err) == ST_LIMIT) {
+            if (add_run(e, path, true, true, &err) == ST_LIMIT) {
                 e->runs_left_out++;
             }
         }
@@ -205,7 +229,8 @@ static bool poll_run(struct exporter_run *r)
     struct err err = {0};
     bool more = false;
     uint64_t before = r->values;
-    r->unreadable = anomaly_source_poll(r->source, &more, &err) != ST_OK;
+    struct stat st;
+    r->unreadable = anomaly_source_poll(r->source, &more, &err) != ST_OK || stat(r->path, &st) != 0;
     r->progress = anomaly_source_progress(r->source);
     if (r->values != before) {
         /* What is read at the start was written before: at the file's last change, at the latest. */

@@ -330,6 +330,28 @@ static bool said_already(double said, double lag)
     return said > 0 && fabs(lag - times * said) <= times * (0.05 * said + 1);
 }
 
+/* Told again only when a better measure of the same period says what has its length. */
+static void tell_period(struct anomaly_set *s, struct anomaly_series *x,
+                        const struct anomaly_sample *sample, const struct period *p)
+{
+    struct anomaly a = anomaly_at(x, sample, ANOMALY_PERIOD, SEVERITY_WARNING);
+    double stride = x->count > 1 && !x->counted && x->step > x->first_step
+                        ? (double)(x->step - x->first_step) / (double)(x->count - 1)
+                        : 1;
+    a.value = p->strength;
+    a.high = p->needed;
+    a.extra = p->length * stride;
+    const struct period_source *source = period_explain(s->sources, s->source_count, a.extra,
+                                                        stride, &a.times, &a.of);
+    a.source_name = source != NULL ? source->name : NULL;
+    if (said_already(x->period_said, p->length) && (source == NULL || x->period_known)) {
+        return;
+    }
+    x->period_said = p->length;
+    x->period_known = source != NULL;
+    anomaly_tell(s, &a);
+}
+
 void anomaly_series_period(struct anomaly_set *s, struct anomaly_series *x, bool at_end,
                            const struct anomaly_sample *sample)
 {
@@ -349,20 +371,8 @@ void anomaly_series_period(struct anomaly_set *s, struct anomaly_series *x, bool
         values[i] = x->kept[(x->kept_count - n + i) % ANOMALY_PERIODS];
     }
     struct period p;
-    if (period_find(s->scratch, values, n, s->rules.period_strength, &p) &&
-        !said_already(x->period_said, (double)p.lag)) {
-        x->period_said = (double)p.lag;
-        struct anomaly a = anomaly_at(x, sample, ANOMALY_PERIOD, SEVERITY_WARNING);
-        double stride = x->count > 1 && !x->counted && x->step > x->first_step
-                            ? (double)(x->step - x->first_step) / (double)(x->count - 1)
-                            : 1;
-        a.value = p.strength;
-        a.high = p.needed;
-        a.extra = (double)p.lag * stride;
-        const struct period_source *source = period_explain(s->sources, s->source_count, a.extra,
-                                                            stride, &a.times, &a.of);
-        a.source_name = source != NULL ? source->name : NULL;
-        anomaly_tell(s, &a);
+    if (period_find(s->scratch, values, n, s->rules.period_strength, &p)) {
+        tell_period(s, x, sample, &p);
     }
     arena_rewind(s->scratch, mark);
 }
@@ -392,6 +402,7 @@ void anomaly_series_restart(struct anomaly_series *x)
     x->kept_count = 0;
     x->period_at = 0;
     x->period_said = 0;
+    x->period_known = false;
 }
 
 /* ---- one value ---- */

@@ -48,6 +48,7 @@ struct anomaly_series {
     uint64_t kept_count;
     uint64_t period_at; /* kept_count when periods were looked for last */
     double period_said; /* values in the period reported last; 0: none */
+    bool period_known;  /* it was said what has that length */
 };
 
 struct anomaly_set {

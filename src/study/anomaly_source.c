@@ -22,6 +22,7 @@
 
 enum {
     FILES_MAX = 3,
+    SHOWN_MAX = 8,
     METRIC_LINE_MAX = 2000, /* no metric line is longer */
     POLL_BYTES = 4 << 20,
     RUN_JSON_MAX = 8 << 20,
@@ -46,6 +47,15 @@ struct anomaly_source {
     struct source_file files[FILES_MAX];
     size_t count;
     struct anomaly_progress progress;
+    int64_t bar_base, bar_total; /* steps of the bars before, and of this one */
+
+    struct {
+        char name[METRIC_NAME_MAX];
+        double value;
+    } shown[SHOWN_MAX]; /* by the last bar */
+
+    size_t shown_count;
+    bool ranks;                            /* more than one rank speaks */
     int64_t bar;                           /* what the last progress bar said; -1 */
     int64_t examples, batch, accumulation; /* of HF Trainer's banner; 0: not seen */
     double time_last;                      /* of metrics.jsonl */
@@ -71,6 +81,7 @@ static void give(struct anomaly_source *s, const struct source_file *f, const st
                                     .file = f->path,
                                     .line = line};
     s->progress.values++;
+    s->ranks |= sample.rank > 0;
     s->step_time_named |= strcmp(metric, "step_time") == 0;
     s->sink.sample(s->sink.ctx, &sample);
 }
@@ -150,25 +161,50 @@ static void read_banner(struct anomaly_source *s, struct str body)
     }
 }
 
-static void read_bar(struct anomaly_source *s, const struct source_file *f, const struct prefix *p,
+/* True when the piece is a bar of training steps. Bars that begin anew (one an epoch) go on counting. */
+static bool read_bar(struct anomaly_source *s, const struct source_file *f, const struct prefix *p,
                      struct piece piece)
 {
     struct progress_bar bar;
     if (memchr(piece.text.p, '[', piece.text.n) == NULL || !progress_bar_parse(piece.text, &bar) ||
-        !bar.training || bar.loading) {
-        return;
+        !bar.training || bar.loading || bar.total < s->bar_total || bar.total < s->progress.total) {
+        return false; /* those of evaluation are shorter */
     }
-    /* Bars of evaluation are shorter than the one of training. */
-    if (bar.total < s->progress.total) {
-        return;
+    if (bar.total > s->bar_total) {
+        s->bar_base = 0;
+    } else if (s->bar >= 0 && bar.done < s->bar - s->bar_base) {
+        s->bar_base += bar.total;
     }
-    s->progress.total = bar.total;
-    bool moved = bar.done > s->bar;
-    s->bar = bar.done;
-    s->progress.step = bar.done > s->progress.step ? bar.done : s->progress.step;
+    bool moved = s->bar_base + bar.done > s->bar;
+    s->bar_total = bar.total;
+    s->bar = s->bar_base + bar.done;
+    s->progress.total = s->bar_base == 0 && bar.total > s->progress.total ? bar.total
+                                                                          : s->progress.total;
+    s->progress.step = s->bar > s->progress.step ? s->bar : s->progress.step;
+    if (s->progress.step > s->progress.total) {
+        s->progress.total = -1;
+    }
     if (moved && isfinite(bar.seconds_per_step) && bar.done > 1) {
-        give(s, f, p, piece.line, "step_time", bar.seconds_per_step, bar.done);
+        give(s, f, p, piece.line, "step_time", bar.seconds_per_step, s->bar);
     }
+    return true;
+}
+
+/* A bar is drawn again and again, and shows the value of some steps ago until there is a new one. */
+static bool shown_before(struct anomaly_source *s, const char *name, double value)
+{
+    for (size_t i = 0; i < s->shown_count; i++) {
+        if (strcmp(s->shown[i].name, name) == 0) {
+            bool same = s->shown[i].value == value || (isnan(value) && isnan(s->shown[i].value));
+            s->shown[i].value = value;
+            return same;
+        }
+    }
+    if (s->shown_count < SHOWN_MAX) {
+        str_print(s->shown[s->shown_count].name, METRIC_NAME_MAX, "%s", name);
+        s->shown[s->shown_count++].value = value;
+    }
+    return false;
 }
 
 static void read_line(struct anomaly_source *s, const struct source_file *f, struct piece piece)
@@ -179,7 +215,7 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     }
     struct prefix p = prefix_parse(piece.text, YEAR);
     struct metric_line m;
-    read_bar(s, f, &p, piece);
+    bool bar = read_bar(s, f, &p, piece);
     metric_line_parse(p.body, &m);
     read_banner(s, p.body);
     if (m.step >= 0) {
@@ -193,7 +229,8 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     /* HF Trainer prints its metrics without a step, behind the bar that counted it. */
     int64_t step = m.step >= 0 ? m.step : s->bar > 0 ? s->bar : -1;
     for (size_t i = 0; i < m.count; i++) {
-        if (strcmp(m.items[i].name, "step") != 0) {
+        if (strcmp(m.items[i].name, "step") != 0 &&
+            !(bar && shown_before(s, m.items[i].name, m.items[i].value))) {
             give(s, f, &p, piece.line, m.items[i].name, m.items[i].value, step);
         }
     }
@@ -208,7 +245,7 @@ static void read_time(struct anomaly_source *s, const struct source_file *f, str
 {
     struct metric_line m;
     struct str text = str_slice(piece.text, 0, METRIC_LINE_MAX);
-    if (s->step_time_named || !str_has(text, "\"loss\": ")) {
+    if (s->step_time_named || s->ranks || !str_has(text, "\"loss\": ")) {
         return;
     }
     metric_line_parse(text, &m);
@@ -299,6 +336,7 @@ static enum status file_poll(struct anomaly_source *s, struct source_file *f, bo
         framer_reset(f->framer);
         s->progress.restarts++;
         s->bar = -1;
+        s->bar_base = 0;
         *ret_more = true;
     }
     return ST_OK;

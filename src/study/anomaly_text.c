@@ -93,7 +93,8 @@ static void add_detail(struct strbuf *out, const struct anomaly *a)
     case ANOMALY_SAME: strbuf_fmt(out, "%.10g, %.0f times in a row", a->value, a->extra); return;
     case ANOMALY_ZERO: strbuf_fmt(out, "0, %.0f times in a row", a->extra); return;
     case ANOMALY_PERIOD:
-        strbuf_fmt(out, "every %.4g %s (autocorrelation %.2f, noise stays below %.2f)", a->extra,
+        strbuf_fmt(out, "every %.10g %s (autocorrelation %.2f, noise stays below %.2f)",
+                   a->extra < 100 ? round(a->extra * 10) / 10 : round(a->extra),
                    a->counted ? "values" : "steps", a->value, a->high);
         if (a->source_name != NULL && a->times == 1 && a->of == 1) {
             strbuf_fmt(out, ": the length of %s", a->source_name);

@@ -10,7 +10,8 @@ enum {
     TIMES_MAX = 8,
     OF_MAX = 4,
     CLIP_SIGMA = 8,
-    TREND_MIN = 31
+    TREND_MIN = 31,
+    PERIODS_MIN = 4 /* with fewer repetitions the length is a guess */
 };
 
 #define RHO_MAX 0.999
@@ -104,6 +105,40 @@ static double doubled(const double *rho, size_t k)
     return best;
 }
 
+/* The middle of the peak around lag k: of a broad one the highest value alone is a matter of noise. */
+static double peak_centre(const double *rho, size_t k, size_t lag)
+{
+    size_t reach = lag / 4 > 1 ? lag / 4 : 1;
+    double sum = 0;
+    double weights = 0;
+    for (size_t j = k - reach; j <= k + reach; j++) {
+        double weight = rho[j] - 0.5 * rho[k];
+        sum += weight > 0 ? weight * (double)j : 0;
+        weights += weight > 0 ? weight : 0;
+    }
+    return weights > 0 ? sum / weights : (double)k;
+}
+
+/* Repetition m of a period stands at m times its length: the farthest one within `lags`, sought near
+ * where the one before it leads to, measures the length best. `rho` reaches to twice `lags`. */
+static double refine(const double *rho, size_t lag, size_t lags)
+{
+    double length = peak_centre(rho, lag, lag);
+    for (size_t m = 2; (double)m * length < (double)lags; m++) {
+        size_t middle = (size_t)((double)m * length + 0.5);
+        size_t reach = lag / 8 > 1 ? lag / 8 : 1;
+        size_t best = middle;
+        for (size_t k = middle - reach; k <= middle + reach; k++) {
+            best = rho[k] > rho[best] ? k : best;
+        }
+        if (!(rho[best] >= 0.5 * rho[lag])) {
+            break;
+        }
+        length = peak_centre(rho, best, lag) / (double)m;
+    }
+    return length;
+}
+
 bool period_find(struct arena *scratch, const double *values, size_t n, double strength,
                  struct period *ret_period)
 {
@@ -111,7 +146,7 @@ bool period_find(struct arena *scratch, const double *values, size_t n, double s
         return false;
     }
     struct arena_mark mark = arena_mark(scratch);
-    size_t lags = n / 3;
+    size_t lags = n / PERIODS_MIN;
     double *x = arena_array(scratch, n, sizeof *x);
     double *rho = arena_array(scratch, 2 * lags + 2, sizeof *rho);
     double variance = flatten(scratch, values, n, x);
@@ -130,6 +165,7 @@ bool period_find(struct arena *scratch, const double *values, size_t n, double s
                     .lag = k, .strength = rho[k], .harmonic = twice, .needed = needed};
             }
         }
+        best.length = best.lag != 0 ? refine(rho, best.lag, lags) : 0;
     }
     arena_rewind(scratch, mark);
     if (best.lag == 0) {
@@ -142,7 +178,7 @@ bool period_find(struct arena *scratch, const double *values, size_t n, double s
 
 static bool fits(double steps, double resolution, double length)
 {
-    double slack = steps * 0.02 > resolution / 2 ? steps * 0.02 : resolution / 2;
+    double slack = steps * 0.03 > resolution / 2 ? steps * 0.03 : resolution / 2;
     return fabs(steps - length) <= slack && length >= 2;
 }
 

@@ -19,6 +19,7 @@ enum {
 
 struct period {
     size_t lag;      /* values in one period, 2 or more */
+    double length;   /* the same, finer: from the farthest repetition that still shows it */
     double strength; /* autocorrelation at that lag, 0..1 */
     double harmonic; /* at twice the lag */
     double needed;   /* the strength that noise of this colour could not reach */
@@ -28,7 +29,7 @@ struct period {
  * The fundamental period of values[0..n). The trend is taken off by a running median, outliers are
  * cut at 8 sigma. A period is reported when its autocorrelation is a local maximum of at least
  * `strength`, and of four standard errors by Bartlett's formula for first-order noise (which is wide
- * for slowly varying values), its double shows it again, and at least three periods were seen. False
+ * for slowly varying values), its double shows it again, and at least four periods were seen. False
  * when there is none.
  */
 bool period_find(struct arena *scratch, const double *values, size_t n, double strength,
@@ -41,7 +42,7 @@ struct period_source {
 };
 
 /*
- * The source whose length fits `steps` within 2 % or half of `resolution` (steps between values), or a
+ * The source whose length fits `steps` within 3 % or half of `resolution` (steps between values), or a
  * small multiple (up to 8) or divisor (up to 4) of it does; exact ones first. *ret_times and *ret_of:
  * period = times / of x length. NULL when none fits.
  */

@@ -4,6 +4,8 @@
 # nobody; a port in use, a folder that cannot be written are said.
 . "$(dirname "$0")/lib.sh"
 cd "$TMP"
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$TMP"' EXIT
 trap '' PIPE # a server that hangs up on us is part of the test
 hosts=$SOURCE/tests/hosts
 mkdir -p runs/first runs/second
@@ -23,6 +25,7 @@ done
 if command -v promtool >/dev/null; then
     promtool check metrics <page >lint 2>&1 || { echo "FAILED promtool:"; cat lint; FAILED=1; }
     promtool check rules "$SOURCE/examples/monitoring/alerts.yaml" >lint 2>&1 || { echo "FAILED rules:"; cat lint; FAILED=1; }
+    promtool test rules "$SOURCE/tests/cli/alerts.yaml" >lint 2>&1 || { echo "FAILED alerts:"; cat lint; FAILED=1; }
 fi
 expect "OpenMetrics" 0 "$ASSAY" exporter --once --openmetrics --root "$hosts/mi300x/root" runs
 [ "$(tail -n 1 out)" = '# EOF' ] || { echo "FAILED: no EOF"; FAILED=1; }
@@ -51,7 +54,7 @@ says "text file in no folder" err "ENOENT"
 # ---- the server ----
 "$ASSAY" exporter --listen 127.0.0.1:0 --textfile live.prom --interval 1 --root "$hosts/mi300x/root" runs >server.out 2>server.err &
 server=$!
-for _ in $(seq 100); do grep -q http:// server.err && break; sleep 0.1; done
+for _ in $(seq 100); do grep -qs http:// server.err && break; sleep 0.1; done
 port=$(sed -n 's|.*http://127.0.0.1:\([0-9]*\)/metrics.*|\1|p' server.err)
 [ -n "$port" ] || { echo "FAILED: no port in:"; cat server.err; exit 1; }
 
@@ -96,11 +99,22 @@ has "a run that goes on" 'assay_run_step{run="first"} 101'
 for _ in $(seq 50); do grep -qF 'assay_run_step{run="first"} 101' live.prom && break; sleep 0.1; done
 grep -qF 'assay_run_step{run="first"} 101' live.prom || { echo "FAILED: the text file stays behind"; FAILED=1; }
 
+# A new run is found, one that is gone is forgotten, a log that is gone is said.
+mkdir runs/third; echo '{"ending": "exited", "status": 7}' >runs/third/run.json; rm -r runs/second
+touch -d '2 days ago' runs/first/*
+for _ in $(seq 150); do
+    ask 'GET /metrics HTTP/1.0\r\n\r\n'
+    grep -aqF 'assay_run_exit_status{run="third"} 7' answer && break
+    sleep 0.1
+done
+has "a new run" 'assay_run_exit_status{run="third"} 7'
+grep -aq 'run="second"\|run="first"' answer && { echo "FAILED: a run that is gone is still shown"; FAILED=1; }
 expect "a port in use" 2 "$ASSAY" exporter --listen "127.0.0.1:$port"
 says "a port in use" err "EADDRINUSE"
 kill -TERM $server
 got=0; wait $server || got=$?
 [ $got = 0 ] || { echo "FAILED: the exporter ends with $got"; cat server.err; FAILED=1; }
+touch runs/first/*
 [ ! -s server.out ] || { echo "FAILED: something on standard output"; FAILED=1; }
 
 expect "a wrong address" 64 "$ASSAY" exporter --listen nonsense

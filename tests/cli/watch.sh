@@ -4,6 +4,8 @@
 # replaced are followed, messages reach a webhook.
 . "$(dirname "$0")/lib.sh"
 cd "$TMP"
+watcher=
+trap '[ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true; rm -rf "$TMP"' EXIT
 
 # log KIND STEPS: a training log with one thing wrong, on standard output.
 log() {
@@ -32,8 +34,10 @@ says "a stuck loader" out "the loss repeats exactly"
 expect "divergence" 1 "$ASSAY" watch --once diverge.log
 says "divergence" out "the loss rose to another level"
 expect "a period and its source" 1 "$ASSAY" watch --once --fail-on warning --fact save_steps=250 --fact shard=25 wave.log
-says "a period and its source" out "every 25 steps"
 says "a period and its source" out "the length of shard"
+printf 'stage: sft\nmodel_name_or_path: /nowhere\nsave_steps: 75\n' >job.yaml
+expect "a length from a configuration" 1 "$ASSAY" watch --once --fail-on warning --config job.yaml wave.log
+says "a length from a configuration" out "1/3 of the length of save_steps"
 expect "JSON" 1 "$ASSAY" watch --once --json nan.log
 [ "$(jq -r '.findings[0].id' "$TMP/out")" = not-finite ] || { echo "FAILED JSON: id"; FAILED=1; }
 [ "$(jq -r '.metrics[0].not_finite' "$TMP/out")" = 101 ] || { echo "FAILED JSON: count"; FAILED=1; }
@@ -112,7 +116,28 @@ got=0; wait $watcher || got=$?
 [ $got = 0 ] || { echo "FAILED: after Ctrl-C: $got"; cat int.out; FAILED=1; }
 grep -q "no anomaly" int.out || { echo "FAILED: no verdict after Ctrl-C"; FAILED=1; }
 
+mkdir silent; echo '{"ending": "running"}' >silent/run.json; head -n 60 clean.log >silent/stdout.log
+"$ASSAY" watch --limit stall.seconds=1.5 --limit stall.ratio=2 silent >stall.out 2>&1 &
+watcher=$!
+for t in 61 62 63 64 65 66; do sleep 0.4; sed -n "${t}p" clean.log >>silent/stdout.log; done
+wait_for stall.out "error stall: progress silent for"
+echo '{"ending": "signal", "status": 137}' >silent/run.json
+got=0; wait $watcher || got=$?
+[ $got = 1 ] || { echo "FAILED: after a stall: $got"; FAILED=1; }
+
 expect "lines of JSON from a pipe" 1 bash -c "set -o pipefail; cat nan.log | '$ASSAY' watch --json - | jq -e .schema_version >/dev/null; exit \${PIPESTATUS[1]}"
+
+# ---- plots on a terminal ----
+for kind in nan clean; do { cat $kind.log; echo "{'train_runtime': 9.5, 'train_loss': 1.5}"; } >ended-$kind.log; done
+if command -v script >/dev/null; then
+    LC_ALL=C.UTF-8 timeout 20 script -qec "stty rows 40 cols 100; '$ASSAY' watch ended-nan.log" screen.out </dev/null >/dev/null && { echo "FAILED: the view hides the exit status"; FAILED=1; }
+    LC_ALL=C grep -aqP '\xe2[\xa0-\xa3][\x80-\xbf]' screen.out || { echo "FAILED: no braille"; FAILED=1; }
+    grep -aq 'grad_norm' screen.out || { echo "FAILED: no plot of grad_norm"; FAILED=1; }
+    grep -aqF $'\033[?1049h' screen.out && grep -aqF $'\033[?1049l' screen.out || { echo "FAILED: the screen is not given back"; FAILED=1; }
+    grep -aq 'step 300: the loss is not finite' screen.out || { echo "FAILED: the anomaly is not left on the screen"; FAILED=1; }
+    LC_ALL=C timeout 20 script -qec "stty rows 24 cols 60; '$ASSAY' watch ended-clean.log" screen.out </dev/null >/dev/null || { echo "FAILED: the view of a clean log"; FAILED=1; }
+    grep -aq '\*\*' screen.out || { echo "FAILED: no plot without UTF-8"; FAILED=1; }
+fi
 
 # ---- a webhook that fails once, and one that is not there ----
 command -v python3 >/dev/null && {

@@ -139,6 +139,36 @@ static void the_trainer_of_transformers(void **state)
     arena_free(a);
 }
 
+/* A bar of an epoch, drawn often, with a loss that is new every other step: each value counts once, and
+ * the second epoch counts on. */
+static void bars_of_epochs(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct heard h;
+    put("bar.log", "w",
+        "\rEpoch 0:  50%|#####     | 1/2 [00:01<00:01,  1.00it/s, v_num=0, train_loss=2.50]"
+        "\rEpoch 0:  50%|#####     | 1/2 [00:01<00:01,  1.00it/s, v_num=0, train_loss=2.50]"
+        "\rEpoch 0: 100%|##########| 2/2 [00:02<00:00,  1.00it/s, v_num=0, train_loss=2.50]\n"
+        "\rEpoch 1:  50%|#####     | 1/2 [00:01<00:01,  1.00it/s, v_num=0, train_loss=2.25]"
+        "\rEpoch 1: 100%|##########| 2/2 [00:02<00:00,  1.00it/s, v_num=0, train_loss=2.25]\n");
+    struct anomaly_source *s = open_source(a, &h, "bar.log");
+    poll_all(s);
+    int64_t steps[8];
+    size_t losses = 0;
+    for (size_t i = 0; i < h.count; i++) {
+        if (strcmp(h.metrics[i], "loss") == 0 && losses < 8) {
+            steps[losses++] = h.samples[i].step;
+        }
+    }
+    assert_int_equal(losses, 2);
+    assert_int_equal(steps[0], 1);
+    assert_int_equal(steps[1], 3);
+    assert_int_equal(anomaly_source_progress(s).step, 4);
+    anomaly_source_close(s);
+    arena_free(a);
+}
+
 static void memory_and_ranks(void **state)
 {
     (void)state;
@@ -236,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_log_that_grows_is_cut_and_replaced),
         cmocka_unit_test(the_trainer_of_transformers),
+        cmocka_unit_test(bars_of_epochs),
         cmocka_unit_test(memory_and_ranks),
         cmocka_unit_test(a_run_folder_to_its_end),
         cmocka_unit_test(what_cannot_be_followed),
