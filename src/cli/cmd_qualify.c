@@ -9,17 +9,21 @@
 #include "cli/command_list.h"
 #include "cli/probe.h"
 #include "cli/session.h"
+#include "cli/stage_training.h"
 #include "diagnosis/judge.h"
 
 /* A BLAS that is wrong or strays costs as much as a device that may not be opened. */
 enum {
-    OPERATORS_WEIGHT = 40
+    OPERATORS_WEIGHT = 40,
+    TRAINING_WEIGHT = 40
 };
 
 struct qualify {
     struct cli *cli;
     const struct knowledge *k;
     struct facts *facts;
+    const char *measured; /* what the stage says of itself beside its findings; NULL: nothing */
+    bool trained;
 };
 
 struct stage {
@@ -44,6 +48,18 @@ static const char *run_stack(struct qualify *q, struct finding_list *findings,
     return NULL;
 }
 
+/* Points for a stage that is sound or not. */
+static void judge_whole(struct qualify *q, const char *id, int weight,
+                        const struct finding_list *findings, struct health *ret_health)
+{
+    if (session_exit(findings) == EXIT_FAULT) {
+        *VEC_PUSH(q->cli->arena, ret_health) = (struct health_row){
+            .id = id, .severity = SEVERITY_ERROR, .weight = weight, .lost = weight};
+        ret_health->score = 100 - weight;
+        ret_health->confidence = 1;
+    }
+}
+
 /* The BLAS that programs of this machine get, under guard and against a reference. */
 static const char *run_operators(struct qualify *q, struct finding_list *findings,
                                  struct health *ret_health)
@@ -56,21 +72,36 @@ static const char *run_operators(struct qualify *q, struct finding_list *finding
     if (probe_quick(q->cli, findings, &probes, &err) != ST_OK) {
         return arena_strdup(q->cli->arena, err.text);
     }
-    if (session_exit(findings) == EXIT_FAULT) {
-        *VEC_PUSH(q->cli->arena, ret_health) = (struct health_row){.id = "operators",
-                                                                   .severity = SEVERITY_ERROR,
-                                                                   .weight = OPERATORS_WEIGHT,
-                                                                   .lost = OPERATORS_WEIGHT};
-        ret_health->score = 100 - OPERATORS_WEIGHT;
-        ret_health->confidence = 1;
-    }
+    judge_whole(q, "operators", OPERATORS_WEIGHT, findings, ret_health);
     return probes != 0 ? NULL : "no BLAS library is installed here (libblas.so.3)";
+}
+
+/* A short training whose course is known. */
+static const char *run_training(struct qualify *q, struct finding_list *findings,
+                                struct health *ret_health)
+{
+    if (strcmp(cli_value(q->cli, "root", ""), "") != 0) {
+        return "only this machine can train, and --root names another";
+    }
+    const char *why = stage_training(q->cli, findings, &q->measured);
+    q->trained = why == NULL;
+    if (why != NULL) { /* never a pass */
+        *VEC_PUSH(q->cli->arena,
+                  findings) = (struct finding){.id = "training-not-tried",
+                                               .severity = SEVERITY_UNKNOWN,
+                                               .title = "The short training could not be tried",
+                                               .claim = why};
+    }
+    judge_whole(q, "training", TRAINING_WEIGHT, findings, ret_health);
+    return NULL;
 }
 
 static const struct stage stages[] = {
     {"host", "kernel, devices, permissions, limits, firmware", false, run_host},
     {"stack", "driver, runtime, libraries, framework, extensions, switches", false, run_stack},
     {"operators", "matrix products of the CPU's BLAS, guarded and checked", false, run_operators},
+    {"training", "a short training on this CPU, held against its known course", false,
+     run_training},
 };
 
 static const char *verdict_of(const struct finding_list *findings)
@@ -95,7 +126,7 @@ static void append(struct cli *cli, struct finding_list *all, const struct findi
     }
 }
 
-static const char *overall(struct cli *cli, const struct finding_list *all)
+static const char *overall(struct cli *cli, const struct finding_list *all, bool trained)
 {
     const char *counts = session_counts(cli, all);
     for (size_t i = 0; i < all->count; i++) {
@@ -106,7 +137,10 @@ static const char *overall(struct cli *cli, const struct finding_list *all)
     switch (session_exit(all)) {
     case EXIT_FAULT: return arena_fmt(cli->arena, "qualified with conditions: %s", counts);
     case EXIT_UNKNOWN: return arena_fmt(cli->arena, "could not tell: %s", counts);
-    default: return arena_fmt(cli->arena, "what was tried is fit: %s; no training was run", counts);
+    default:
+        return arena_fmt(cli->arena, "what was tried is fit: %s; %s", counts,
+                         trained ? "the short training ran on the CPU alone"
+                                 : "no training was run");
     }
 }
 
@@ -134,20 +168,23 @@ static int run_qualify(struct cli *cli)
         cli_progress(cli, "stage %s: %s", stages[i].name, stages[i].what);
         struct finding_list found = {0};
         struct health part = {.score = 100};
+        q.measured = NULL;
         const char *skipped = stages[i].run(&q, &found, &part);
         if (skipped != NULL) {
             row->summary = skipped;
             continue;
         }
         row->verdict = verdict_of(&found);
-        row->summary = arena_fmt(cli->arena, "%s: %s", stages[i].what, session_counts(cli, &found));
+        row->summary = arena_fmt(cli->arena, "%s: %s",
+                                 q.measured != NULL ? q.measured : stages[i].what,
+                                 session_counts(cli, &found));
         stopped = stages[i].stops && strcmp(row->verdict, "failed") == 0;
         append(cli, &all, &found);
         session_add_health(cli, &health, &part);
     }
     findings_sort(&all);
     report.lists[report.list_count++] = (struct report_list){.key = "findings", .findings = &all};
-    report.verdict = overall(cli, &all);
+    report.verdict = overall(cli, &all, q.trained);
     session_score(cli, &health, &report.score);
     return session_report(cli, &report, session_exit(&all));
 }
@@ -155,8 +192,9 @@ static int run_qualify(struct cli *cli)
 static const char *const description[] = {
     "Runs the stages of a qualification in order and ends with a verdict: qualified, qualified with "
     "conditions, not qualified, could not tell. The stages that exist are host and stack, which "
-    "read and judge, and operators, which tries matrix products of the BLAS library that programs here "
-    "get, in child processes. A check that was skipped or could not be read never "
+    "read and judge; operators, which tries matrix products of the BLAS library that programs here "
+    "get, in child processes; and training, which trains a small model that is compiled in for 100 updates on "
+    "the CPU, saves it and goes on from the checkpoint. A check that was skipped or could not be read never "
     "counts as passed.",
     NULL,
 };

@@ -6,7 +6,8 @@
 #include "cli/train.h"
 
 static const struct train_mode modes[] = {
-    {"generate", train_generate}, {"oracle", train_oracle}, {NULL, train_run}, /* last */
+    {"generate", train_generate}, {"oracle", train_oracle}, {"plan", train_plan},
+    {"shrink", train_shrink},     {NULL, train_run}, /* last */
 };
 
 static int run_train_command(struct cli *cli)
@@ -55,6 +56,9 @@ static const struct example examples[] = {
      "go on where it was killed"},
     {"assay train model --oracle --against dump.safetensors",
      "judge one step of another stack (examples/dump_transformers.py writes the dump)"},
+    {"assay train model --plan --lora r=8 --batch 4 --length 1024", "does it fit into memory?"},
+    {"assay train model --shrink tiny --params 20M",
+     "the same family, small: is it the size or the machine?"},
     {"assay train out/checkpoint-100 --generate 'Once upon a time' --tokens 40",
      "look at the model"},
     {0},
@@ -109,6 +113,11 @@ static const struct option_spec options[] = {
      "Compute one step instead of training: to judge a dump, or to write one"},
     {"against", 0, OPTION_VALUE, "FILE", "--oracle: dump of another stack's step to judge"},
     {"dump", 0, OPTION_VALUE, "FILE", "--oracle: write loss, activations and gradients here"},
+    {"plan", 0, OPTION_FLAG, NULL, "Say how much memory training would take, and do not start it"},
+    {"shrink", 0, OPTION_VALUE, "DIR",
+     "Write a small random model of the same family with the same tokenizer"},
+    {"params", 0, OPTION_VALUE, "N",
+     "--shrink: about so many parameters, as 250000, 20M, 1.5B (100M)"},
     {"generate", 'g', OPTION_VALUE, "PROMPT", "Continue the prompt instead of training"},
     {"tokens", 0, OPTION_VALUE, "N", "--generate: tokens at most (64)"},
     {"temperature", 0, OPTION_VALUE, "X", "--generate: 0 takes the likeliest token (0)"},

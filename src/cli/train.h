@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "train/config.h"
 #include "train/loop.h"
+#include "train/plan.h"
 
 enum {
     TRAIN_SETTINGS_MAX = 32
@@ -29,6 +30,7 @@ struct train_job {
     uint64_t eval_every, save_every, keep;
     uint64_t length;
     bool pack;
+    size_t longest;     /* tokens of the longest sample; 0 before data were read: `length` */
     const char *output; /* absolute; NULL: nothing is kept */
     struct save_setting settings[TRAIN_SETTINGS_MAX];
     size_t setting_count;
@@ -52,6 +54,12 @@ enum status train_job_data(struct train_job *job, struct dataset *ret_train,
 
 /* ST_USAGE becomes 64, ST_FORMAT and the rest 2. */
 int train_exit(enum status status);
+
+/* A path of the user's from the root on; NULL stays. */
+const char *train_absolute(struct train_job *job, const char *path);
+
+/* Memory that the job will take. */
+void train_plan_of(const struct train_job *job, struct plan *ret_plan);
 
 int train_run(struct train_job *job);
 int train_plan(struct train_job *job);

@@ -217,20 +217,13 @@ static enum status read_threads(struct train_job *job, struct err *err)
 
 /* ---- the model's folder ---- */
 
-static enum status read_output(struct train_job *job, struct err *err)
+const char *train_absolute(struct train_job *job, const char *path)
 {
-    const char *path = cli_value(job->cli, "save", NULL);
     char here[4096];
-    if (path == NULL || path[0] == '/') {
-        job->output = path;
-        return ST_OK;
+    if (path == NULL || path[0] == '/' || getcwd(here, sizeof here) == NULL) {
+        return path;
     }
-    if (getcwd(here, sizeof here) == NULL) {
-        return err_set(err, ST_IO, "cannot tell the working folder, which '%s' is relative to",
-                       path);
-    }
-    job->output = arena_fmt(job->arena, "%s/%s", here, path);
-    return ST_OK;
+    return arena_fmt(job->arena, "%s/%s", here, path);
 }
 
 static enum status open_tokenizer(struct train_job *job, struct err *err)
@@ -293,7 +286,7 @@ enum status train_job_init(struct cli *cli, struct train_job *ret_job, struct er
     TRY(read_words(job, err));
     TRY(read_betas(job, err));
     TRY(read_threads(job, err));
-    TRY(read_output(job, err));
+    job->output = train_absolute(job, cli_value(cli, "save", NULL));
     job->model.seed = job->options.limits.seed;
     job->options.eval_every = job->eval_every;
     job->options.save_every = job->save_every;

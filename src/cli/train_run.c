@@ -30,6 +30,7 @@ struct story {
     double busy; /* seconds of updates */
     uint64_t log_every;
     const char *checkpoint;
+    uint64_t planned; /* bytes of memory, before */
 };
 
 static double seconds_now(void)
@@ -136,12 +137,34 @@ static enum status count_steps(struct train_job *job, struct trainer *t, struct 
     return ST_OK;
 }
 
+/* Says beforehand what would be killed by the system in the middle. */
+static enum status plan_fits(struct train_job *job, const struct dataset *data, struct story *story,
+                             struct err *err)
+{
+    struct plan p;
+    for (size_t i = 0; i < data->samples.count; i++) {
+        size_t n = data->samples.items[i].count;
+        job->longest = n > job->longest ? n : job->longest;
+    }
+    train_plan_of(job, &p);
+    story->planned = p.total;
+    if (p.available != 0 && p.fits == 0) {
+        return err_set(
+            err, ST_LIMIT,
+            "training would take about %.2f GB, and %.2f GB are free; 'assay train ... --plan' "
+            "says what takes it",
+            (double)p.total / 1e9, (double)p.available / 1e9);
+    }
+    return ST_OK;
+}
+
 static enum status prepare(struct train_job *job, struct trainer *t, struct dataset sets[2],
                            struct story *story, struct err *err)
 {
     const char *checkpoint;
     TRY(look_for_checkpoint(job, &checkpoint, err));
     TRY(train_job_data(job, &sets[0], &sets[1], err));
+    TRY(plan_fits(job, &sets[0], story, err));
     cli_progress(job->cli, "reading the model");
     TRY(model_open(job->arena, job->model_dir, &job->model, &t->model, err));
     t->params = model_params(t->model);
@@ -176,6 +199,7 @@ static const struct report_column summary_columns[] = {
     {"mean_loss", "mean of last 100", 5},
     {"eval_loss", "evaluation", 5},
     {"tokens_per_second", "tokens/s", 4},
+    {"planned_bytes", "planned bytes", 0},
     {"peak_bytes", "peak bytes", 0},
     {"checkpoint", "checkpoint", 0},
 };
@@ -199,9 +223,10 @@ static int report_run(const struct story *s)
     row[4] = real_or_null(done != 0 ? s->last_mean : NAN);
     row[5] = real_or_null(t->last_eval);
     row[6] = real_or_null(s->busy > 0 ? (double)s->tokens / s->busy : NAN);
-    row[7] = value_int((int64_t)metrics_memory(true));
+    row[7] = value_int((int64_t)s->planned);
+    row[8] = value_int((int64_t)metrics_memory(true));
     if (s->checkpoint != NULL) {
-        row[8] = value_string(s->checkpoint);
+        row[9] = value_string(s->checkpoint);
     }
     r.tables[r.table_count++] = (struct report_table){.key = "run",
                                                       .columns = summary_columns,

@@ -22,7 +22,7 @@ enum {
 
 /* ---- folders ---- */
 
-static enum status make_folder(const char *path, struct err *err)
+enum status save_make_folder(const char *path, struct err *err)
 {
     if (mkdir(path, 0777) != 0 && errno != EEXIST) {
         return err_sys(err, errno, "cannot make the folder '%s'", path);
@@ -30,8 +30,7 @@ static enum status make_folder(const char *path, struct err *err)
     return ST_OK;
 }
 
-/* Removes a flat folder; one that is not there is fine. */
-static enum status remove_folder(struct arena *scratch, const char *path, struct err *err)
+enum status save_remove_folder(struct arena *scratch, const char *path, struct err *err)
 {
     struct folder f;
     if (access(path, F_OK) != 0) {
@@ -56,11 +55,11 @@ static enum status remove_folder(struct arena *scratch, const char *path, struct
 static enum status retire(struct arena *scratch, const char *path, struct err *err)
 {
     const char *old = arena_fmt(scratch, "%s.old", path);
-    TRY(remove_folder(scratch, old, err));
+    TRY(save_remove_folder(scratch, old, err));
     if (rename(path, old) != 0) {
         return err_sys(err, errno, "cannot rename '%s' to '%s'", path, old);
     }
-    return remove_folder(scratch, old, err);
+    return save_remove_folder(scratch, old, err);
 }
 
 /* Gives the finished folder its name. */
@@ -139,7 +138,7 @@ enum status save_latest(struct arena *a, const char *output, const char **ret_pa
         uint64_t step;
         if (folder_number(f.names[i], "checkpoint-", ".part", &step) ||
             folder_number(f.names[i], "checkpoint-", ".old", &step)) {
-            TRY(remove_folder(a, folder_join(&f, f.names[i]), err));
+            TRY(save_remove_folder(a, folder_join(&f, f.names[i]), err));
         }
     }
     TRY(list_steps(a, output, &steps, &count, err));
@@ -202,14 +201,14 @@ static enum status write_and_publish(struct arena *scratch, const char *path, co
 {
     struct err second;
     const char *part = arena_fmt(scratch, "%s.part", path);
-    TRY(remove_folder(scratch, part, err));
-    TRY(make_folder(part, err));
+    TRY(save_remove_folder(scratch, part, err));
+    TRY(save_make_folder(part, err));
     enum status status = write_folder(scratch, part, target, state, err);
     if (status == ST_OK) {
         status = publish(scratch, part, path, parent, err);
     }
     if (status != ST_OK) {
-        (void)!remove_folder(scratch, part, &second);
+        (void)!save_remove_folder(scratch, part, &second);
     }
     return status;
 }
@@ -218,7 +217,7 @@ enum status save_checkpoint(struct arena *scratch, const struct save_target *tar
                             const struct save_state *state, const char **ret_path, struct err *err)
 {
     const char *path = step_path(scratch, target->output, state->step);
-    TRY(make_folder(target->output, err));
+    TRY(save_make_folder(target->output, err));
     TRY(write_and_publish(scratch, path, target->output, target, state, err));
     *ret_path = path;
     return drop_old(scratch, target, err);

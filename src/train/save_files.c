@@ -100,7 +100,8 @@ enum status save_adapter_config(struct arena *scratch, const char *folder,
     struct strbuf text;
     struct json_out j;
     char resolved[PATH_MAX];
-    const char *base = realpath(target->model_folder, resolved) != NULL ? resolved : target->model_folder;
+    const char *base = realpath(target->model_folder, resolved) != NULL ? resolved
+                                                                        : target->model_folder;
     strbuf_init(&text, scratch, TEXT_MAX);
     json_init(&j, &text);
     json_object(&j);

@@ -55,6 +55,19 @@ cp "$TMP/out" "$TMP/first"
 expect "again" 0 "$ASSAY" train "$TMP/f32.a/checkpoint-8" --generate "The" --tokens 5 --temperature 1 --seed 3
 cmp "$TMP/first" "$TMP/out" || FAILED=1
 
+# Before anything is started; a small model of the family.
+expect "plan" 0 "$ASSAY" train "$TMP/model" --plan --batch 4
+says "plan" out "activations"
+expect "plan of what cannot be" 1 "$ASSAY" train "$TMP/model" --plan --batch 1000000 --length 16000000
+says "plan of what cannot be" out "it does not fit"
+expect "shrink" 0 "$ASSAY" train "$TMP/model" --shrink "$TMP/small" --params 20k
+expect "what it wrote verifies" 0 "$ASSAY" checkpoint verify "$TMP/small"
+expect "and trains" 0 "$ASSAY" train "$TMP/small" --data "$TMP/data.txt" --steps 1 --length 32
+expect "shrink to something there" 64 "$ASSAY" train "$TMP/model" --shrink "$TMP/small" --params 20k
+expect "shrink below the vocabulary" 64 "$ASSAY" train "$TMP/model" --shrink "$TMP/s" --params 2k
+says "shrink below the vocabulary" err "the smallest model"
+expect "shrink to nothing" 64 "$ASSAY" train "$TMP/model" --shrink "$TMP/s" --params none
+
 # What a user gets wrong.
 expect "no model" 64 "$ASSAY" train
 says "no model" err "name the model's folder"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# The stage `training` of qualify: takes its known course here, leaves no file behind, and is no pass where
+# it cannot be tried.
+. "$(dirname "$0")/lib.sh"
+mkdir "$TMP/scratch"
+status=0
+TMPDIR=$TMP/scratch timeout 110 "$ASSAY" qualify --json -q >"$TMP/out" 2>"$TMP/err" || status=$?
+[ "$status" -le 2 ] || { echo "FAILED: exit $status"; FAILED=1; }
+grep -A2 '"name": "training"' "$TMP/out" >"$TMP/stage" || true
+grep -q '"verdict": "passed"' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
+grep -qE 'loss 6\.2666 to 5\.1912, evaluation 5\.1674' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
+[ -z "$(ls "$TMP/scratch")" ] || { echo "FAILED: left behind: $(ls "$TMP/scratch")"; FAILED=1; }
+
+status=0
+TMPDIR=$TMP/nowhere timeout 60 "$ASSAY" qualify -q >"$TMP/out" 2>"$TMP/err" || status=$?
+[ "$status" != 0 ] || { echo "FAILED: a training that was not tried passes"; FAILED=1; }
+says "not tried" out "training-not-tried"
+expect "another machine" 1 "$ASSAY" qualify --root "$SOURCE/tests/hosts/container-wrong-render-gid/root"
+says "another machine" out "only this machine can train"
+finish
