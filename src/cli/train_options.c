@@ -260,6 +260,7 @@ static enum status read_model_folder(struct train_job *job, struct err *err)
     TRY(open_tokenizer(job, err));
     job->data.tokenizer = job->tokenizer;
     job->data.vocab = job->config.vocab;
+    job->data.vision = job->config.vision;
     job->data.eos = eos_of(&job->config);
     return ST_OK;
 }
