@@ -229,7 +229,8 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
         double u = unit_roundoff(r->precision);
         row.expected = relative(e, x->values);
         /* One number can be right by chance here, and is a float32 sum of many terms there. */
-        double least = e->kind == CAPTURE_LOSS ? 16 * u : 2 * u;
+        bool summed = e->kind == CAPTURE_LOSS && r->precision != PRECISION_BF16;
+        double least = summed ? 16 * u : 2 * u;
         row.limit = fmax(row.expected * factor, least);
         if (values != NULL) {
             row.error = relative(e, values);
