@@ -194,11 +194,11 @@ static double unit_roundoff(enum precision p)
                                : 0x1p-24; /* frameworks keep float32 inside float64 models */
 }
 
-/* In bfloat16 the stores make the error, and every stack makes them; in float32 the order of sums does,
- * and ours is kinder than a GPU's. */
+/* In bfloat16 the stores make the error, and every stack makes them: sound ones (eager, fused attention,
+ * autocast) stay below 1.6 times ours. In float32 the order of sums does, and ours is kinder than a GPU's. */
 static double default_factor(enum precision p)
 {
-    return p == PRECISION_BF16 ? 4 : 32;
+    return p == PRECISION_BF16 ? 3 : 32;
 }
 
 static const char *dump_key(struct arena *a, const struct captured *c)
@@ -231,7 +231,9 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
         /* One number can be right by chance here, and is a float32 sum of many terms there. */
         bool summed = e->kind == CAPTURE_LOSS && r->precision != PRECISION_BF16;
         double least = summed ? 16 * u : 2 * u;
-        row.limit = fmax(row.expected * factor, least);
+        /* The error of few values is a chancier figure than that of many. */
+        double chance = 1 + 4 / sqrt((double)e->count);
+        row.limit = fmax(row.expected * factor * chance, least);
         if (values != NULL) {
             row.error = relative(e, values);
         }
