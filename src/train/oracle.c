@@ -74,6 +74,9 @@ static enum status find_tokens(struct dump *d, const struct train_batch *batch, 
             d->token[d->tokens++] = i;
         }
     }
+    if (d->tokens == 0) {
+        return err_set(err, ST_FORMAT, "%s: attention_mask leaves no token", d->file->map.path);
+    }
     return ST_OK;
 }
 
@@ -147,22 +150,23 @@ static enum status dump_values(const struct dump *d, const struct tensor *t,
                                const struct captured *c, const double **ret, const char **ret_why,
                                struct err *err)
 {
+    size_t tokens = d->tokens != 0 ? d->tokens : 1; /* never 0: find_tokens() */
     bool by_token = (c->kind == CAPTURE_FORWARD || c->kind == CAPTURE_BACKWARD) &&
                     !str_starts(str_of(c->name), "act.model.visual."); /* those are by patch */
-    size_t expected = by_token ? c->count / d->tokens * d->places : c->count;
+    size_t expected = by_token ? c->count / tokens * d->places : c->count;
     if (!t->present || t->elements != expected) {
         *ret_why = arena_fmt(
             d->arena, "it is %s in the dump, and %s here",
             t->present ? tensor_shape_text(d->arena, t->shape, t->rank) : "cut off",
-            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", d->tokens, c->count / d->tokens)
+            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", tokens, c->count / tokens)
                      : arena_fmt(d->arena, "%zu values", c->count));
         return ST_OK;
     }
     double *all = arena_array(d->arena, expected, sizeof *all);
     TRY(tensor_values(d->file, t, 0, expected, all, err));
     if (by_token) {
-        size_t width = c->count / d->tokens;
-        for (size_t i = 0; i < d->tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
+        size_t width = c->count / tokens;
+        for (size_t i = 0; i < tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
             memmove(all + i * width, all + d->token[i] * width, width * sizeof *all);
         }
     }
