@@ -12,6 +12,12 @@ grep -q '"verdict": "passed"' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage"
 grep -qE 'loss 6\.2666 to 5\.1912, evaluation 5\.1674' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
 [ -z "$(ls "$TMP/scratch")" ] || { echo "FAILED: left behind: $(ls "$TMP/scratch")"; FAILED=1; }
 
+# The instrument's other side: a library whose products are wrong for some shapes is convicted.
+status=0
+LD_LIBRARY_PATH=$WRONG_BLAS timeout 110 "$ASSAY" qualify -q >"$TMP/out" 2>"$TMP/err" || status=$?
+[ "$status" = 1 ] || { echo "FAILED: exit $status with a wrong BLAS"; FAILED=1; }
+says "wrong BLAS" out "training-trajectory"
+
 status=0
 TMPDIR=$TMP/nowhere timeout 60 "$ASSAY" qualify -q >"$TMP/out" 2>"$TMP/err" || status=$?
 [ "$status" != 0 ] || { echo "FAILED: a training that was not tried passes"; FAILED=1; }
