@@ -102,7 +102,7 @@ static const struct option_spec options[] = {
      "Keep only the input of each layer: less memory, same numbers"},
     {"reference", 0, OPTION_FLAG, NULL, "Plain loops and no BLAS library: slow, and the last word"},
     {"blas", 0, OPTION_VALUE, "FILE",
-     "BLAS library to multiply with, or 'own' for own code (the faster of OpenBLAS and own code)"},
+     "BLAS library to multiply with, or 'own' (own with AVX-512, else OpenBLAS)"},
     {"threads", 't', OPTION_VALUE, "N", "Threads to work with (all cores)"},
     {"save", 's', OPTION_VALUE, "DIR", "Folder of the run: metrics.jsonl and checkpoints"},
     {"save-every", 0, OPTION_VALUE, "N", "Write a checkpoint every N updates (only at the end)"},

@@ -20,7 +20,7 @@ struct compute {
     bool reference;            /* plain loops, sums in double and in order of the index */
     struct gemm_library *blas; /* NULL: own code */
     struct gemm_choice blas_f32, blas_f64; /* its entry points */
-    const char *blas_summary;              /* "openblas 0.3.21", "own" */
+    const char *blas_summary;              /* "openblas 0.3.21", "avx512", "plain loops" */
 };
 
 /* Part [from, to) of a loop. `lane` is below `threads` and no other part has it at the same time: for

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How many threads, and whose matrix product. */
-#include <stdio.h>
+#include <string.h>
 
 #include "base/pool.h"
 
 #include "device/blas.h"
 #include "device/library.h"
+#include "train/kernel.h"
 #include "train/model_inside.h"
 
 /* Each library's way to be told its threads; a slot stays NULL where it has none. */
@@ -77,11 +78,19 @@ enum status compute_open(struct arena *a, const struct model_options *options, s
     unsigned threads = options->threads != 0 ? options->threads : pool_cores();
     struct compute c = {.threads = threads > POOL_THREADS_MAX ? POOL_THREADS_MAX : threads,
                         .reference = options->reference,
-                        .blas_summary = options->reference ? "plain loops" : "own"};
+                        .blas_summary = options->reference ? "plain loops"
+                                                           : kernel_at_f32(0)->name};
     bool own = options->reference || (options->blas != NULL && options->blas[0] == '\0');
     if (!own) {
         TRY(open_blas(a, options->blas, &c, err));
     }
     *ret = c;
     return ST_OK;
+}
+
+/* Distributions' OpenBLAS knows no CPU newer than itself; the own kernel for AVX-512 is ahead of it there,
+ * and behind it elsewhere (bench/train.sh). */
+const char *model_fastest_blas(void)
+{
+    return strcmp(kernel_at_f32(0)->name, "avx512") == 0 ? "" : NULL;
 }

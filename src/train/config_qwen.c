@@ -115,10 +115,23 @@ static enum status read_mrope(const struct config_reader *r, struct model_config
                          "%s: mrope_section is not a list of three whole numbers", r->name);
 }
 
+static enum status check_gate(const struct config_reader *r)
+{
+    bool gate = true;
+    TRY(config_bool(r, "attn_output_gate", true, &gate));
+    return gate
+               ? ST_OK
+               : err_set(r->err, ST_UNSUPPORTED,
+                         "%s: attn_output_gate is false; attention of this family is computed with "
+                         "its gate",
+                         r->name);
+}
+
 static enum status read_vision(struct arena *a, const struct config_reader *root,
                                struct model_config *c)
 {
-    TRY(vision_config_read(a, root, c->layers, &c->vision, root->err));
+    TRY(vision_config_read(a, root, c->layers, c->family == FAMILY_QWEN3_VL, &c->vision,
+                           root->err));
     if (c->vision->out != c->hidden) {
         return err_set(root->err, ST_FORMAT,
                        "%s: features of width %zu (out_hidden_size) cannot stand for embeddings of "
@@ -133,6 +146,7 @@ enum status config_read_qwen(struct arena *a, const struct config_reader *root,
 {
     TRY(read_mrope(text, c));
     if (c->family == FAMILY_QWEN3_5) {
+        TRY(check_gate(text));
         TRY(read_delta(text, &c->linear_attention));
         TRY(read_kinds(a, text, c));
     } else {

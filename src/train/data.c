@@ -11,6 +11,7 @@
 #include "train/data_inside.h"
 #include "train/data_order.h"
 #include "train/model.h"
+#include "train/vision.h"
 
 enum {
     RECORD_MAX = 256 << 20 /* bytes of one line */
@@ -38,6 +39,13 @@ enum status data_add(struct arena *a, struct dataset *d, const struct data_optio
                            " is beyond the model's vocabulary of %zu; the data "
                            "were made with the tokenizer of another model",
                            path, line, ids[i], options->vocab);
+        }
+        if (options->vision != NULL && vision_is_picture(options->vision, ids[i])) {
+            return err_set(err, ST_FORMAT,
+                           "%s:%zu: token %" PRId32
+                           " stands for a picture, and there is none: pictures are read from "
+                           "safetensors files with pixel_values",
+                           path, line, ids[i]);
         }
         if (label != LABEL_IGNORED && (label < 0 || (size_t)label >= options->vocab)) {
             return err_set(err, ST_FORMAT,
@@ -360,6 +368,11 @@ uint64_t data_hash(const struct dataset *d)
         for (size_t t = 0; t < s->count; t++) {
             h = (h ^ (uint32_t)s->ids[t]) * 0x100000001b3u;
             h = (h ^ (uint32_t)s->labels[t]) * 0x100000001b3u;
+        }
+        for (size_t t = 0; t < s->patches * s->patch_values; t++) {
+            uint64_t bits;
+            memcpy(&bits, &s->pixels[t], sizeof bits);
+            h = (h ^ bits) * 0x100000001b3u;
         }
     }
     return h;

@@ -12,9 +12,9 @@
  *                                                  unshifted, -100 where there is no loss
  *
  * as lines (JSONL), as one JSON list, or a safetensors file with input_ids [n, length] and optionally
- * labels and attention_mask; a file *.txt is one text. A conversation is written with the chat template of the
- * tokenizer's family (data_template.h); only what the assistant says is learned unless the options say
- * otherwise.
+ * labels, attention_mask and pictures (data_pictures.h); a file *.txt is one text. A conversation is
+ * written with the chat template of the tokenizer's family (data_template.h); only what the assistant
+ * says is learned unless the options say otherwise.
  *
  * Foreign bytes: ceilings on file, record and ids; every complaint names file and line.
  */
@@ -36,12 +36,20 @@ enum {
     DATA_NO_ID = -1
 };
 
+struct vision_config; /* vision.h */
+
 struct sample {
     const int32_t *ids;
     const int32_t
         *labels; /* unshifted: labels[i] is what ids[i] should be, LABEL_IGNORED for no loss */
     size_t count;
     size_t line; /* of the file it came from, 1-based; row + 1 of a safetensors file */
+    /* Pictures in the order of the text, as in struct train_batch; NULL and 0 without. */
+    const double *pixels;
+    size_t patches;
+    size_t patch_values;
+    const int32_t *grid;
+    size_t pictures;
 };
 
 struct dataset {
@@ -55,12 +63,13 @@ struct dataset {
 };
 
 struct data_options {
-    const struct tokenizer *tokenizer; /* NULL: only data that is tokenised already */
-    size_t vocab;                      /* of the model: larger ids are refused */
-    size_t length;                     /* tokens of a sample at most, at least 2 */
-    int32_t eos;                       /* appended to texts; DATA_NO_ID: nothing */
-    const char *template_name;         /* NULL: chosen by the tokenizer's tokens */
-    bool learn_prompt;                 /* take the loss of every token of a conversation */
+    const struct tokenizer *tokenizer;  /* NULL: only data that is tokenised already */
+    size_t vocab;                       /* of the model: larger ids are refused */
+    size_t length;                      /* tokens of a sample at most, at least 2 */
+    int32_t eos;                        /* appended to texts; DATA_NO_ID: nothing */
+    const char *template_name;          /* NULL: chosen by the tokenizer's tokens */
+    const struct vision_config *vision; /* NULL: pictures are refused */
+    bool learn_prompt;                  /* take the loss of every token of a conversation */
 };
 
 /* Adds the samples of a file. ST_FORMAT with file and line for what cannot be read, for ids beyond the
@@ -89,7 +98,7 @@ enum status data_add(struct arena *a, struct dataset *d, const struct data_optio
                      const char *path, size_t line, const int32_t *ids, const int32_t *labels,
                      size_t count, struct err *err) MUST_USE;
 
-/* input_ids, labels and attention_mask of a safetensors file. */
+/* input_ids, labels, attention_mask and pictures of a safetensors file. */
 enum status data_read_tensors(struct arena *a, const char *path, const struct data_options *options,
                               struct dataset *d, struct err *err) MUST_USE;
 

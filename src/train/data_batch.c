@@ -51,6 +51,33 @@ static size_t take(const struct batch_source *s, uint64_t at)
     return n;
 }
 
+static void add_pictures(struct arena *scratch, const struct sample *const *samples, size_t count,
+                         struct train_batch *b)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < count; i++) {
+        b->patches += samples[i]->patches;
+        b->pictures += samples[i]->pictures;
+        width = samples[i]->pictures != 0 ? samples[i]->patch_values : width;
+    }
+    if (b->pictures == 0) {
+        return;
+    }
+    double *pixels = arena_array(scratch, b->patches * width, sizeof *pixels);
+    int32_t *grid = arena_array(scratch, b->pictures * 3, sizeof *grid);
+    b->pixels = pixels;
+    b->grid = grid;
+    for (size_t i = 0; i < count; i++) {
+        const struct sample *s = samples[i];
+        if (s->pictures != 0) {
+            memcpy(pixels, s->pixels, s->patches * width * sizeof *pixels);
+            memcpy(grid, s->grid, s->pictures * 3 * sizeof *grid);
+            pixels += s->patches * width;
+            grid += s->pictures * 3;
+        }
+    }
+}
+
 void batch_of_samples(struct arena *scratch, const struct sample *const *samples, size_t count,
                       struct train_batch *ret_batch)
 {
@@ -70,6 +97,7 @@ void batch_of_samples(struct arena *scratch, const struct sample *const *samples
     }
     *ret_batch = (struct train_batch){
         .tokens = start[count], .sequences = count, .ids = ids, .labels = labels, .start = start};
+    add_pictures(scratch, samples, count, ret_batch);
 }
 
 bool batch_next(struct batch_source *s, struct arena *scratch, struct train_batch *ret_batch)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tokenised data in a safetensors file: input_ids, labels and attention_mask of one shape. */
+/* Tokenised data in a safetensors file: input_ids, labels and attention_mask of one shape, and
+ * pictures. */
 #include <string.h>
 
 #include "model/tensor_file.h"
 #include "train/data.h"
+#include "train/data_pictures.h"
 #include "train/model.h"
 
 struct table {
@@ -74,6 +76,10 @@ static enum status add_rows(struct arena *a, struct arena *scratch, const struct
     int32_t *ids = arena_array(scratch, t->width, sizeof *ids);
     int32_t *labels = arena_array(scratch, t->width, sizeof *labels);
     int32_t *mask = arena_array(scratch, t->width, sizeof *mask);
+    struct data_pictures pictures;
+    struct data_options text = *options;
+    text.vision = NULL; /* the tokens of pictures are data_pictures_take()'s */
+    TRY(data_pictures_open(scratch, f, path, options, &pictures, err));
     for (size_t row = 0; row < t->rows; row++) {
         size_t n = 0;
         TRY(row_of(f, t->ids, row, t->width, numbers, ids, err));
@@ -87,9 +93,12 @@ static enum status add_rows(struct arena *a, struct arena *scratch, const struct
                 labels[n++] = labels[i];
             }
         }
-        TRY(data_add(a, d, options, path, row + 1, ids, labels, n, err));
+        size_t before = d->samples.count;
+        TRY(data_add(a, d, &text, path, row + 1, ids, labels, n, err));
+        struct sample *added = d->samples.count > before ? &d->samples.items[before] : NULL;
+        TRY(data_pictures_take(a, &pictures, row + 1, ids, n, added, err));
     }
-    return ST_OK;
+    return data_pictures_end(&pictures, err);
 }
 
 enum status data_read_tensors(struct arena *a, const char *path, const struct data_options *options,

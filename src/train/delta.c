@@ -5,8 +5,6 @@
 
 #include <stdbool.h>
 
-#include "base/pool.h"
-
 #include "train/delta_inside.h"
 #include "train/rows.h"
 
@@ -122,9 +120,8 @@ static void value_head_backward(struct group *g, size_t head)
     scatter(g, g->h.dbeta, g->w->dbeta, d->v_heads, head, 1, bf16);
 }
 
-static void group_run(void *ctx, size_t index)
+static void group_run(const struct work *w, size_t index)
 {
-    const struct work *w = ctx;
     const struct delta *d = w->d;
     size_t sequence = index / d->heads, K = d->dim_k, copies = d->v_heads / d->heads;
     struct group g = {.w = w,
@@ -135,7 +132,8 @@ static void group_run(void *ctx, size_t index)
                       .v_row = d->v_heads * d->dim_v,
                       .arena = arena_new(0)};
     size_t at_q = g.key_head * K, at_k = d->heads * K + at_q;
-    g.h = (struct delta_head){.time = g.time,
+    g.h = (struct delta_head){.compute = d->compute,
+                              .time = g.time,
                               .dim_k = K,
                               .dim_v = d->dim_v,
                               .scale = 1 / real_sqrt((real)K),
@@ -163,10 +161,17 @@ static void group_run(void *ctx, size_t index)
     arena_free(g.arena);
 }
 
+static void groups_run(void *ctx, unsigned lane, size_t from, size_t to)
+{
+    (void)lane;
+    for (size_t i = from; i < to; i++) {
+        group_run(ctx, i);
+    }
+}
+
 static void run(struct work *w)
 {
-    struct pool_job job = {.count = w->d->sequences * w->d->heads, .item = group_run, .ctx = w};
-    pool_run(w->d->threads, &job);
+    compute_parts(w->d->compute, w->d->sequences * w->d->heads, 1, groups_run, w);
 }
 
 void T(delta_forward)(const struct delta *d, const real *qkv, const real *g, const real *beta,

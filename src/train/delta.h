@@ -16,6 +16,7 @@
 
 #include <stddef.h>
 
+#include "train/compute.h"
 #include "train/real.h"
 
 struct delta {
@@ -27,7 +28,7 @@ struct delta {
     const size_t *start; /* [sequences + 1] */
     size_t sequences;
     enum precision precision; /* bfloat16: o and gradients of stored tensors are rounded */
-    unsigned threads;         /* 0: all cores */
+    const struct compute *compute;
 };
 
 /* qkv [tokens, 2 heads dim_k + v_heads dim_v], a row being queries, keys, values, head by head; g (the

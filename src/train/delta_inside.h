@@ -8,9 +8,11 @@
 
 #include "base/arena.h"
 
+#include "train/compute.h"
 #include "train/real.h"
 
 struct delta_head {
+    const struct compute *compute;
     size_t time, dim_k, dim_v;
     real scale;
     const real *q, *k; /* [time, dim_k] */

@@ -13,6 +13,7 @@
 
 #include <stddef.h>
 
+#include "train/compute.h"
 #include "train/real.h"
 
 struct frame_attention {
@@ -20,7 +21,7 @@ struct frame_attention {
     const size_t *start; /* [segments + 1] */
     size_t segments;
     enum precision precision;
-    unsigned threads; /* 0: all cores */
+    const struct compute *compute;
 };
 
 /* qkv [tokens, 3, heads, dim], y [tokens, heads, dim]. */

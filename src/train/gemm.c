@@ -14,7 +14,6 @@ enum {
     INNER = 256,                        /* depth of a packed block */
     ROWS = 168,                         /* of A, a multiple of every kernel's rows */
     COLUMNS = 2048 / (int)sizeof(real), /* of B: 512 floats, a multiple of every kernel's */
-    SQUARE = 16,
     OWN_BELOW = 1 << 15                 /* products with fewer terms are not worth a BLAS call */
 };
 
@@ -56,37 +55,63 @@ static void reference_rows(void *ctx, unsigned lane, size_t from, size_t to)
 
 /* ---- own ---- */
 
-/* One panel of n <= width lines: to[l][line], lines beyond the last are 0. `line` is the distance of
- * lines in memory, `step` that of the inner index; one of them is 1. */
-static void pack_panel(const real *from, size_t line, size_t step, size_t n, size_t k, size_t width,
-                       real *to)
+/* Whole squares of a panel whose lines run along the inner index; returns how deep that went. The last
+ * square of a row of squares may be wider than the panel and write over what follows: it goes first. */
+static size_t turn_squares(const struct T(kernel) * kernel, const real *from, size_t line, size_t n,
+                           size_t k, size_t width, real *to)
 {
-    for (size_t l = 0; n < width && l < k; l++) {
-        memset(to + l * width + n, 0, (width - n) * sizeof *to);
-    }
-    if (step != 1) {
-        for (size_t l = 0; l < k; l++) {
-            memcpy(to + l * width, from + l * step, n * sizeof *to);
+    size_t l = 0;
+    for (; kernel->turn != NULL && n == width && l + KERNEL_SQUARE <= k; l += KERNEL_SQUARE) {
+        for (size_t i = (width - 1) / KERNEL_SQUARE * KERNEL_SQUARE + KERNEL_SQUARE; i > 0;) {
+            i -= KERNEL_SQUARE;
+            size_t lines = width - i < KERNEL_SQUARE ? width - i : KERNEL_SQUARE;
+            kernel->turn(from + i * line + l, line, lines, to + l * width + i, width);
         }
-        return;
     }
-    /* Lines run along the inner index: turned in squares that stay in the first cache. */
-    for (size_t l = 0; l < k; l += SQUARE) {
-        size_t end = k - l < SQUARE ? k : l + SQUARE;
-        for (size_t i = 0; i < n; i++) {
-            for (size_t x = l; x < end; x++) {
-                to[x * width + i] = from[i * line + x];
-            }
-        }
+    return l;
+}
+
+/* memcpy() of a panel's line; the lengths of whole panels are known to the compiler. */
+static void copy_line(real *to, const real *from, size_t n)
+{
+    if (n == 32) {
+        memcpy(to, from, 32 * sizeof *to);
+    } else if (n == 16) {
+        memcpy(to, from, 16 * sizeof *to);
+    } else if (n == 14) {
+        memcpy(to, from, 14 * sizeof *to);
+    } else {
+        memcpy(to, from, n * sizeof *to);
     }
 }
 
-static void pack(const real *from, size_t line, size_t step, size_t lines, size_t k, size_t width,
-                 real *to)
+/* One panel of n <= width lines: to[l][line], lines beyond the last are 0. `line` is the distance of
+ * lines in memory, `step` that of the inner index; one of them is 1. */
+static void pack_panel(const struct T(kernel) * kernel, const real *from, size_t line, size_t step,
+                       size_t n, size_t k, size_t width, real *to)
+{
+    if (step != 1) {
+        for (size_t l = 0; l < k; l++) {
+            copy_line(to + l * width, from + l * step, n);
+        }
+    } else {
+        for (size_t l = turn_squares(kernel, from, line, n, k, width, to); l < k; l++) {
+            for (size_t i = 0; i < n; i++) {
+                to[l * width + i] = from[i * line + l];
+            }
+        }
+    }
+    for (size_t l = 0; n < width && l < k; l++) {
+        memset(to + l * width + n, 0, (width - n) * sizeof *to);
+    }
+}
+
+static void pack(const struct T(kernel) * kernel, const real *from, size_t line, size_t step,
+                 size_t lines, size_t k, size_t width, real *to)
 {
     for (size_t first = 0; first < lines; first += width) {
         size_t n = lines - first < width ? lines - first : width;
-        pack_panel(from + first * line, line, step, n, k, width, to);
+        pack_panel(kernel, from + first * line, line, step, n, k, width, to);
         to += width * k;
     }
 }
@@ -121,7 +146,7 @@ static void multiply(const struct product *p, const struct T(kernel) * kernel, c
 /* All of the product on this thread. */
 static void own(const struct product *p)
 {
-    real a[ROWS * INNER] __attribute__((aligned(64)));
+    real a[ROWS * INNER + KERNEL_SQUARE] __attribute__((aligned(64)));
     real b[INNER * COLUMNS] __attribute__((aligned(64)));
     const struct T(kernel) *kernel = T(kernel_at)(0);
     size_t a_line = p->ta ? 1 : p->lda;
@@ -133,10 +158,12 @@ static void own(const struct product *p)
         for (size_t l = 0; l < p->k; l += INNER) {
             size_t k = p->k - l < INNER ? p->k - l : INNER;
             real beta = l == 0 ? p->beta : 1;
-            pack(p->b + j * b_line + l * b_step, b_line, b_step, columns, k, kernel->columns, b);
+            pack(kernel, p->b + j * b_line + l * b_step, b_line, b_step, columns, k,
+                 kernel->columns, b);
             for (size_t i = 0; i < p->m; i += ROWS) {
                 size_t rows = p->m - i < ROWS ? p->m - i : ROWS;
-                pack(p->a + i * a_line + l * a_step, a_line, a_step, rows, k, kernel->rows, a);
+                pack(kernel, p->a + i * a_line + l * a_step, a_line, a_step, rows, k, kernel->rows,
+                     a);
                 multiply(p, kernel, a, b, rows, columns, k, beta, p->out + i * p->ldo + j);
             }
         }

@@ -44,6 +44,43 @@ INLINE void tile(const size_t rows, const size_t vectors, size_t k, const real *
     }
 }
 
+#ifdef TRAIN_DOUBLE
+# define INTERLEAVE_LOW  0, 8, 1, 9, 2, 10, 3, 11
+# define INTERLEAVE_HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#else
+# define INTERLEAVE_LOW  0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+# define INTERLEAVE_HIGH 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+#endif
+
+/* A square is turned by log2(LANES) rounds, each of which interleaves the first half of its rows with
+ * the second: the index of an element, row and column written one after the other, rotates by one bit
+ * each time. */
+INLINE void turn(const real *from, size_t line, size_t lines, real *to, size_t width)
+{
+    vec row[LANES];
+    vec next[LANES];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < LANES; i++) {
+        row[i] = *(const vec *)(from + (i < lines ? i : lines - 1) * line);
+    }
+#pragma GCC unroll 4
+    for (size_t round = 1; round < LANES; round *= 2) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < LANES / 2; i++) {
+            next[2 * i] = __builtin_shufflevector(row[i], row[i + LANES / 2], INTERLEAVE_LOW);
+            next[2 * i + 1] = __builtin_shufflevector(row[i], row[i + LANES / 2], INTERLEAVE_HIGH);
+        }
+#pragma GCC unroll 16
+        for (size_t i = 0; i < LANES; i++) {
+            row[i] = next[i];
+        }
+    }
+#pragma GCC unroll 16
+    for (size_t i = 0; i < LANES; i++) {
+        *(vec *)(to + i * width) = row[i];
+    }
+}
+
 #ifndef TRAIN_DOUBLE
 /*
  * exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln 2 / 2, ln 2 in two parts; exp(r) by its Taylor
@@ -88,15 +125,11 @@ INLINE void exp_body(const float *x, size_t n, float sign, float top, float *y)
 # define EXP(suffix) NULL
 #endif
 
-/* float: 14 x 32, 6 x 16 and 2 x 16; double: half as wide. */
-#define KERNEL(suffix, attributes, rows_, vectors_)                                      \
+#define TILE_FUNCTION(suffix, attributes, rows_, vectors_)                               \
  attributes static void tile_##suffix(size_t k, const real *a, const real *b, real *out) \
  {                                                                                       \
   tile(rows_, vectors_, k, a, b, out);                                                   \
- }                                                                                       \
- EXP_FUNCTION(suffix, attributes)                                                        \
- static const struct T(kernel)                                                           \
-     kernel_##suffix = {#suffix, rows_, (vectors_)*LANES, tile_##suffix, EXP(suffix)};
+ }
 
 #ifndef TRAIN_DOUBLE
 # define EXP_FUNCTION(suffix, attributes)                                                    \
@@ -108,17 +141,31 @@ INLINE void exp_body(const float *x, size_t n, float sign, float top, float *y)
 # define EXP_FUNCTION(suffix, attributes)
 #endif
 
-KERNEL(baseline, , 2, 1)
+/* float: 14 x 32, 6 x 16 and 2 x 16; double: half as wide. */
+#define KERNEL(suffix, attributes, rows_, vectors_, turn_) \
+ TILE_FUNCTION(suffix, attributes, rows_, vectors_)        \
+ EXP_FUNCTION(suffix, attributes)                          \
+ static const struct T(kernel)                             \
+     kernel_##suffix = {#suffix, rows_, (vectors_)*LANES, tile_##suffix, turn_, EXP(suffix)};
+
+KERNEL(baseline, , 2, 1, NULL)
 
 #ifdef __x86_64__
-KERNEL(avx2, __attribute__((target("avx2,fma"))), 6, 1)
-KERNEL(avx512, __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512"))), 14,
-       2)
+# define AVX2   __attribute__((target("avx2,fma")))
+# define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+
+AVX512 static void turn_avx512(const real *from, size_t line, size_t lines, real *to, size_t width)
+{
+    turn(from, line, lines, to, width);
+}
+
+KERNEL(avx2, AVX2, 6, 1, NULL)
+KERNEL(avx512, AVX512, 14, 2, turn_avx512)
 #endif
 
 const struct T(kernel) * T(kernel_at)(size_t index)
 {
-    const struct T(kernel) *usable[3] = {0};
+    const struct T(kernel) * usable[3] = {0};
     size_t n = 0;
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&

@@ -12,7 +12,8 @@
 
 enum {
     KERNEL_ROWS_MAX = 14, /* of any kernel's tile */
-    KERNEL_COLUMNS_MAX = 128 / sizeof(float)
+    KERNEL_COLUMNS_MAX = 128 / sizeof(float),
+    KERNEL_SQUARE = 64 / sizeof(real)
 };
 
 struct T(kernel) {
@@ -20,6 +21,10 @@ struct T(kernel) {
     size_t rows, columns; /* of a tile of C */
     /* out[rows, columns] = sum over l of a[l, rows] x b[l, columns]: packed panels. */
     void (*tile)(size_t k, const real *a, const real *b, real *out);
+    /* to[l * width + i] = from[i * line + l] for i below `lines` and l below KERNEL_SQUARE, lines at most
+     * that. Rows of `to` are written whole, in order of l: up to KERNEL_SQUARE values from l * width on
+     * are overwritten. NULL: no better than a loop. */
+    void (*turn)(const real *from, size_t line, size_t lines, real *to, size_t width);
     /* y[i] = exp(sign * x[i] - top), x and y may be one; relative error below 2e-7 in float; 0 below
      * the smallest normal number. NaN stays NaN. Only of the float kernel; NULL in double. */
     void (*exp)(const real *x, size_t n, real sign, real top, real *y);

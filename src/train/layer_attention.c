@@ -42,12 +42,10 @@ static void probabilities(const struct attend *c, const struct block *b, size_t 
     for (size_t i = 0; i < b->rows; i++) {
         real *row = p + i * keys;
         size_t seen = b->first + i + 1;
-        real top = -INFINITY;
         for (size_t j = 0; j < seen; j++) {
             row[j] = T(store)(run, T(store)(run, row[j]) * scale);
-            top = row[j] > top ? row[j] : top;
         }
-        double sum = T(exp_row)(run->compute, row, seen, top);
+        double sum = T(exp_row)(run->compute, row, seen, T(largest)(seen, row));
         real inverse = (real)(1 / sum);
         for (size_t j = 0; j < seen; j++) {
             row[j] *= inverse;

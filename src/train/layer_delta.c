@@ -31,7 +31,7 @@ static struct delta delta_of(const struct run *run)
         .start = run->batch->start,
         .sequences = run->batch->sequences,
         .precision = run->precision,
-        .threads = run->compute->threads,
+        .compute = run->compute,
     };
 }
 
@@ -152,8 +152,10 @@ void T(linear_attention_backward)(const struct run *run, const void *layer, cons
     real *dconv = T(take)(run->scratch, c.channels * c.taps);
     real *dg = T(take)(run->scratch, n * heads), *dbeta = T(take)(run->scratch, n * heads);
     T(linear_backward)(run, &l->out, n, k->out, k->y, dy, d_y, GRADIENT_SET);
+    T(watch)(run, l->module, "norm.grad_output", n, v_width, d_y);
     T(norm_gated_backward)(&norm, k->o, k->z, l->norm->value, d_y, d_o, dz, dnorm);
     T(grad_add)(run, l->norm, dnorm);
+    T(watch)(run, l->module, "delta_rule.grad_output", n, v_width, d_o);
     T(delta_backward)(&d, k->mixed, k->g, k->beta, d_o, dmixed, dg, dbeta);
     T(conv1d_backward)(&c, k->qkv, l->conv->value, k->pre, dmixed, dqkv, dconv);
     T(grad_add)(run, l->conv, dconv);

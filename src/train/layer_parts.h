@@ -16,7 +16,7 @@ enum {
 /* Rows of `width` to one part. */
 static inline size_t part_rows(size_t width)
 {
-    return width >= PART_ELEMENTS ? 1 : (PART_ELEMENTS + width - 1) / width;
+    return width == 0 || width >= PART_ELEMENTS ? 1 : (PART_ELEMENTS + width - 1) / width;
 }
 
 #ifdef TRAIN_DOUBLE
@@ -78,6 +78,28 @@ static inline double T(sum)(size_t n, const real *x)
         s[j] += (double)x[i];
     }
     return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+}
+
+/* The largest, -infinity of none. A NaN is passed over: whoever sums exponentials meets it there. */
+static inline real T(largest)(size_t n, const real *x)
+{
+    real m[16];
+    size_t i = 0;
+    for (size_t j = 0; j < 16; j++) {
+        m[j] = -INFINITY;
+    }
+    for (; i + 16 <= n; i += 16) {
+        for (size_t j = 0; j < 16; j++) {
+            m[j] = x[i + j] > m[j] ? x[i + j] : m[j];
+        }
+    }
+    for (size_t j = 0; i < n; i++, j++) {
+        m[j] = x[i] > m[j] ? x[i] : m[j];
+    }
+    for (size_t j = 1; j < 16; j++) {
+        m[0] = m[j] > m[0] ? m[j] : m[0];
+    }
+    return m[0];
 }
 
 /* x[i] = exp(x[i] - top); returns the sum, in double. */

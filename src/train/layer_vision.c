@@ -8,9 +8,9 @@
 #include "train/patch_place.h"
 #include "train/rows.h"
 
-/* What backward needs of a block; [patches, ...]. */
+/* What backward needs of a block besides its input; [patches, ...]. */
 struct block_kept {
-    real *x, *normed1, *qkv, *attended; /* qkv: turned */
+    real *normed1, *qkv, *attended; /* qkv: turned */
     real *middle, *normed2, *inner, *active;
     void *in, *proj, *fc1, *fc2;
 };
@@ -27,7 +27,8 @@ struct kept {
     size_t frames;
     real *cos, *sin;
     real *pixels;
-    struct block_kept *blocks;
+    real **x;                   /* [depth + 1]: input of each block; the last is the output */
+    struct block_kept **blocks; /* [depth]; NULL where it is made again */
     struct merger_kept merger, *levels;
 };
 
@@ -46,6 +47,7 @@ static void norm_forward(const struct run *run, const struct layer_norm *l, size
 {
     struct norm_layer n = {rows, l->width, 1e-6, run->precision};
     T(norm_layer_forward)(&n, x, l->weight->value, l->bias->value, y);
+    T(watch)(run, l->module, "output", rows, l->width, y);
 }
 
 static void norm_backward(const struct run *run, const struct layer_norm *l, size_t rows,
@@ -53,6 +55,7 @@ static void norm_backward(const struct run *run, const struct layer_norm *l, siz
 {
     struct norm_layer n = {rows, l->width, 1e-6, run->precision};
     struct tape_mark mark = tape_mark(run->scratch);
+    T(watch)(run, l->module, "grad_output", rows, l->width, dy);
     real *dweight = T(take)(run->scratch, l->width), *dbias = T(take)(run->scratch, l->width);
     T(norm_layer_backward)(&n, x, l->weight->value, dy, dx, dweight, dbias);
     T(grad_add)(run, l->weight, dweight);
@@ -91,7 +94,7 @@ static struct frame_attention attention_of(const struct pass *p)
         .start = p->k->start,
         .segments = p->k->frames,
         .precision = p->run->precision,
-        .threads = p->run->compute->threads,
+        .compute = p->run->compute,
     };
 }
 
@@ -127,11 +130,11 @@ static void embed_forward(const struct pass *p, real *x)
     if (p->run->compute->reference) {
         struct conv3d conv = conv_of(p);
         T(conv3d_forward)(&conv, k->pixels, v->patch.weight->value, v->patch.bias->value, x);
+        T(watch)(p->run, v->patch.module, "output", p->n, c->hidden, x);
     } else {
         (void)T(linear_forward)(p->run, &v->patch, p->n, k->pixels,
                                 x); /* no adapter: nothing kept */
     }
-    T(watch)(p->run, v->patch.module, "output", p->n, c->hidden, x);
     T(patch_table_forward)(&k->places, c->side, c->hidden, v->table->value, x);
     T(patch_angles)(&k->places, c->hidden / c->heads, c->theta, k->cos, k->sin);
 }
@@ -160,21 +163,38 @@ static void embed_backward(const struct pass *p, real *dx)
 
 /* ---- blocks ---- */
 
-/* x of the block is in k->x; the result goes to `y`. */
-static void block_forward(const struct pass *p, const struct vision_block *b, struct block_kept *k,
-                          real *y)
+static struct block_kept *block_new(const struct pass *p)
+{
+    const struct run *run = p->run;
+    const struct vision_config *c = p->v->config;
+    struct block_kept *k = tape_take(run->kept, 1, sizeof *k);
+    *k = (struct block_kept){
+        .normed1 = T(take)(run->kept, p->n * c->hidden),
+        .qkv = T(take)(run->kept, p->n * 3 * c->hidden),
+        .attended = T(take)(run->kept, p->n * c->hidden),
+        .middle = T(take)(run->kept, p->n * c->hidden),
+        .normed2 = T(take)(run->kept, p->n * c->hidden),
+        .inner = T(take)(run->kept, p->n * c->intermediate),
+        .active = T(take)(run->kept, p->n * c->intermediate),
+    };
+    return k;
+}
+
+static struct block_kept *block_forward(const struct pass *p, const struct vision_block *b,
+                                        const real *x, real *y)
 {
     const struct run *run = p->run;
     size_t n = p->n, hidden = p->v->config->hidden;
     struct frame_attention f = attention_of(p);
+    struct block_kept *k = block_new(p);
     struct tape_mark mark = tape_mark(run->scratch);
     real *t = T(take)(run->scratch, n * hidden);
-    norm_forward(run, &b->norm1, n, k->x, k->normed1);
+    norm_forward(run, &b->norm1, n, x, k->normed1);
     k->in = T(linear_forward)(run, &b->qkv, n, k->normed1, k->qkv);
     rotate(p, 1, k->qkv);
     T(frame_attention_forward)(&f, k->qkv, k->attended);
     k->proj = T(linear_forward)(run, &b->proj, n, k->attended, t);
-    memcpy(k->middle, k->x, n * hidden * sizeof(real));
+    memcpy(k->middle, x, n * hidden * sizeof(real));
     T(add_store)(run, k->middle, t, n * hidden);
     norm_forward(run, &b->norm2, n, k->middle, k->normed2);
     k->fc1 = T(linear_forward)(run, &b->fc1, n, k->normed2, k->inner);
@@ -184,11 +204,12 @@ static void block_forward(const struct pass *p, const struct vision_block *b, st
     T(add_store)(run, y, t, n * hidden);
     T(watch)(run, b->module, "output", n, hidden, y);
     tape_rewind(run->scratch, mark);
+    return k;
 }
 
 /* d: gradient of the block's output, becomes that of its input. */
 static void block_backward(const struct pass *p, const struct vision_block *b,
-                           const struct block_kept *k, real *d)
+                           const struct block_kept *k, const real *x, real *d)
 {
     const struct run *run = p->run;
     size_t n = p->n, hidden = p->v->config->hidden;
@@ -197,6 +218,7 @@ static void block_backward(const struct pass *p, const struct vision_block *b,
     real *t = T(take)(run->scratch, n * hidden), *u = T(take)(run->scratch, n * hidden);
     real *dinner = T(take)(run->scratch, n * b->fc1.out);
     real *dqkv = T(take)(run->scratch, n * 3 * hidden);
+    T(watch)(run, b->module, "grad_output", n, hidden, d);
     T(linear_backward)(run, &b->fc2, n, k->fc2, k->active, d, dinner, GRADIENT_SET);
     deactivate(run, block_gelu(p->v), n * b->fc1.out, k->inner, dinner);
     T(linear_backward)(run, &b->fc1, n, k->fc1, k->normed2, dinner, t, GRADIENT_SET);
@@ -206,7 +228,7 @@ static void block_backward(const struct pass *p, const struct vision_block *b,
     T(frame_attention_backward)(&f, k->qkv, t, dqkv);
     rotate(p, -1, dqkv);
     T(linear_backward)(run, &b->qkv, n, k->in, k->normed1, dqkv, t, GRADIENT_SET);
-    norm_backward(run, &b->norm1, n, k->x, t, u);
+    norm_backward(run, &b->norm1, n, x, t, u);
     T(add_store)(run, d, u, n * hidden);
     tape_rewind(run->scratch, mark);
 }
@@ -237,6 +259,7 @@ static void merger_backward(const struct pass *p, const struct vision_merger *m,
     size_t hidden = p->v->config->hidden, rows = p->n * hidden / m->fc1.in;
     struct tape_mark mark = tape_mark(run->scratch);
     real *d = T(take)(run->scratch, p->n * hidden), *t = T(take)(run->scratch, p->n * hidden);
+    T(watch)(run, m->module, "grad_output", rows, m->fc2.out, dy);
     T(linear_backward)(run, &m->fc2, rows, k->fc2, k->active, dy, d, GRADIENT_SET);
     deactivate(run, GELU_EXACT, p->n * hidden, k->inner, d);
     T(linear_backward)(run, &m->fc1, rows, k->fc1, k->normed, d, t, GRADIENT_SET);
@@ -260,44 +283,58 @@ static struct kept *kept_new(const struct run *run, const struct vision *v, size
         .cos = T(take)(run->kept, n * c->hidden / c->heads / 2),
         .sin = T(take)(run->kept, n * c->hidden / c->heads / 2),
         .pixels = T(take)(run->kept, n * v->patch.in),
+        .x = tape_take(run->kept, c->depth + 1, sizeof *k->x),
         .blocks = tape_take(run->kept, c->depth, sizeof *k->blocks),
         .levels = tape_take(run->kept, c->levels + 1, sizeof *k->levels),
     };
     picture_frames(batch->grid, batch->pictures, grids, k->start);
-    for (size_t i = 0; i < c->depth; i++) {
-        k->blocks[i] = (struct block_kept){
-            .x = T(take)(run->kept, n * c->hidden),
-            .normed1 = T(take)(run->kept, n * c->hidden),
-            .qkv = T(take)(run->kept, n * 3 * c->hidden),
-            .attended = T(take)(run->kept, n * c->hidden),
-            .middle = T(take)(run->kept, n * c->hidden),
-            .normed2 = T(take)(run->kept, n * c->hidden),
-            .inner = T(take)(run->kept, n * c->intermediate),
-            .active = T(take)(run->kept, n * c->intermediate),
-        };
+    for (size_t i = 0; i <= c->depth; i++) {
+        k->x[i] = T(take)(run->kept, n * c->hidden);
     }
     return k;
 }
 
 void *T(vision_forward)(const struct run *run, const struct vision *v, size_t frames,
-                        real *features, real *deep)
+                        bool recompute, real *features, real *deep)
 {
     const struct vision_config *c = v->config;
     struct kept *k = kept_new(run, v, frames);
     struct pass p = {run, v, k, run->batch->patches};
-    real *last = T(take)(run->kept, p.n * c->hidden);
     size_t level = 0, size = p.n / (c->merge * c->merge) * c->out;
-    embed_forward(&p, k->blocks[0].x);
+    embed_forward(&p, k->x[0]);
     for (size_t i = 0; i < c->depth; i++) {
-        real *y = i + 1 < c->depth ? k->blocks[i + 1].x : last;
-        block_forward(&p, &v->blocks[i], &k->blocks[i], y);
+        struct tape_mark mark = tape_mark(run->kept);
+        real *y = k->x[i + 1];
+        k->blocks[i] = block_forward(&p, &v->blocks[i], k->x[i], y);
+        if (recompute) {
+            tape_rewind(run->kept, mark);
+            k->blocks[i] = NULL;
+        }
         if (level < c->levels && c->level_block[level] == i) {
             merger_forward(&p, &v->levels[level], &k->levels[level], y, deep + level * size);
             level++;
         }
     }
-    merger_forward(&p, &v->merger, &k->merger, last, features);
+    merger_forward(&p, &v->merger, &k->merger, k->x[c->depth], features);
     return k;
+}
+
+/* d as of block_backward(); the block is run forward again when it kept nothing. */
+static void block_again(const struct pass *p, size_t i, real *d)
+{
+    const struct run *run = p->run;
+    const struct block_kept *k = p->k->blocks[i];
+    struct tape_mark mark = tape_mark(run->kept), scratch = tape_mark(run->scratch);
+    if (!k) {
+        struct run quiet = *run;
+        quiet.watch = NULL;
+        struct pass again = {&quiet, p->v, p->k, p->n};
+        real *y = T(take)(run->scratch, p->n * p->v->config->hidden);
+        k = block_forward(&again, &p->v->blocks[i], p->k->x[i], y);
+    }
+    block_backward(p, &p->v->blocks[i], k, p->k->x[i], d);
+    tape_rewind(run->scratch, scratch);
+    tape_rewind(run->kept, mark);
 }
 
 void T(vision_backward)(const struct run *run, const struct vision *v, const void *kept,
@@ -319,7 +356,7 @@ void T(vision_backward)(const struct run *run, const struct vision *v, const voi
             merger_backward(&p, &v->levels[level], &k.levels[level], ddeep + level * size, t);
             T(add_store)(run, d, t, p.n * c->hidden);
         }
-        block_backward(&p, &v->blocks[i], &k.blocks[i], d);
+        block_again(&p, i, d);
     }
     embed_backward(&p, d);
     tape_rewind(run->scratch, mark);

@@ -165,7 +165,7 @@ static enum status check_pictures(struct train_model *m, const struct train_batc
                              m->config.model_type);
     }
     for (size_t t = 0; t < b->tokens; t++) {
-        tokens += b->ids[t] == c->image_token || b->ids[t] == c->video_token;
+        tokens += vision_is_picture(c, b->ids[t]);
     }
     TRY(picture_check(b->grid, b->pictures, c->merge, b->patches, &m->frames, err));
     if (tokens != b->patches / (c->merge * c->merge)) {

@@ -44,8 +44,8 @@ struct train_batch {
 struct train_model;
 
 struct lora_options {
-    size_t rank;        /* 0: no LoRA, all parameters are trained */
-    double alpha;       /* scale is alpha / rank, or alpha / sqrt(rank) when rank_stabilised */
+    size_t rank;  /* 0: no LoRA, all parameters are trained */
+    double alpha; /* scale is alpha / rank, or alpha / sqrt(rank) when rank_stabilised */
     bool rank_stabilised;
     const char *targets; /* "q_proj,v_proj", "all-linear" */
     /* A PEFT folder to start from: its configuration replaces the members above. NULL: a new adapter,
@@ -55,14 +55,17 @@ struct lora_options {
 
 struct model_options {
     enum precision precision;
-    unsigned threads;    /* 0: pool_cores() */
-    bool reference;      /* own plain loops only, no BLAS, sums in a fixed order */
-    bool recompute;      /* keep only each layer's input, compute the rest again for backward */
-    bool random;         /* weights from `seed` instead of the folder's files */
+    unsigned threads; /* 0: pool_cores() */
+    bool reference;   /* own plain loops only, no BLAS, sums in a fixed order */
+    bool recompute;   /* keep only each layer's input, compute the rest again for backward */
+    bool random;      /* weights from `seed` instead of the folder's files */
     uint64_t seed;
-    const char *blas;    /* path of a BLAS library, NULL: looked for, "": own code */
+    const char *blas; /* path of a BLAS library, NULL: looked for, "": own code */
     struct lora_options lora;
 };
+
+/* What `blas` should be for speed: "" where own code is ahead of the libraries, else NULL. */
+const char *model_fastest_blas(void);
 
 /* The options that a PEFT folder's adapter_config.json stands for; `adapter` is the folder. What would
  * change the model and is not computed here (DoRA, patterns of ranks, dropout, ...) is refused. */
@@ -79,11 +82,11 @@ struct param_list *model_params(struct train_model *m);
 
 /* Sum of the losses of all labels (natural logarithm), and how many there were. Keeps what backward
  * needs until the next call. Ids outside the vocabulary and a wrong number of image tokens fail. */
-enum status model_forward(struct train_model *m, const struct train_batch *batch, double *ret_loss_sum,
-                          size_t *ret_labels, struct err *err) MUST_USE;
+enum status model_forward(struct train_model *m, const struct train_batch *batch,
+                          double *ret_loss_sum, size_t *ret_labels, struct err *err) MUST_USE;
 
 /* Adds scale * d(loss sum)/d(parameter) to the gradient of every trainable parameter, of the batch of
- * the last model_forward(), which must live until then. */
+ * the last model_forward(), which must live until then. Once after each forward: it uses up what that kept. */
 void model_backward(struct train_model *m, double scale);
 
 void model_zero_grad(struct train_model *m);
@@ -96,7 +99,8 @@ size_t model_vocab(const struct train_model *m);
 /* A tensor that forward or backward passed through, by layer and operator, for comparison with a dump:
  * "layers.3.self_attn.o_proj.output". Called during forward and backward when set; values are the
  * arithmetic's reals. */
-typedef void model_watch_fn(void *ctx, const char *name, size_t rows, size_t width, const void *values);
+typedef void model_watch_fn(void *ctx, const char *name, size_t rows, size_t width,
+                            const void *values);
 void model_watch(struct train_model *m, model_watch_fn *fn, void *ctx);
 
 #endif

@@ -76,11 +76,14 @@ void T(pictures_deepen)(const struct train_model *m, size_t layer, real *x);
 void T(pictures_deepen_backward)(const struct train_model *m, size_t layer, const real *d);
 void T(pictures_backward)(const struct train_model *m, real *d);
 
-/* Sum over rows of -log softmax(head(x))[label]; x[rows, hidden]. */
+struct loss_kept; /* loss.c */
+
+/* Sum over rows of -log softmax(head(x))[label]; x[rows, hidden]. What it leaves for
+ * backward is on run->kept, and used up there: backward may be called once. */
 double T(loss_forward)(const struct run *run, const struct linear *head, size_t rows, const real *x,
-                       const int32_t *labels);
+                       const int32_t *labels, struct loss_kept **ret_kept);
 /* dx[rows, hidden] = scale * gradient of that sum; adds to the head's gradients. */
 void T(loss_backward)(const struct run *run, const struct linear *head, size_t rows, const real *x,
-                      const int32_t *labels, real scale, real *dx);
+                      const int32_t *labels, const struct loss_kept *kept, real scale, real *dx);
 
 #endif

@@ -13,11 +13,6 @@ struct pictures {
     void *tower;
 };
 
-static bool is_picture(const struct vision_config *c, int32_t id)
-{
-    return id == c->image_token || id == c->video_token;
-}
-
 static struct pictures *pictures_new(const struct train_model *m)
 {
     const struct run *run = &m->run;
@@ -32,7 +27,7 @@ static struct pictures *pictures_new(const struct train_model *m)
         .ddeep = T(take)(run->kept, wide * c->levels),
     };
     for (size_t t = 0; t < b->tokens; t++) {
-        if (is_picture(c, b->ids[t])) {
+        if (vision_is_picture(c, b->ids[t])) {
             p->row[p->count++] = t;
         }
     }
@@ -48,7 +43,8 @@ void T(pictures_forward)(struct train_model *m, real *x)
         return;
     }
     p = pictures_new(m);
-    p->tower = T(vision_forward)(&m->run, m->vision, m->frames, p->features, p->deep);
+    p->tower = T(vision_forward)(&m->run, m->vision, m->frames, m->options.recompute, p->features,
+                                 p->deep);
     for (size_t i = 0; i < p->count; i++) {
         memcpy(x + p->row[i] * hidden, p->features + i * hidden, hidden * sizeof *x);
     }

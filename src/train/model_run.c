@@ -24,6 +24,7 @@ struct state {
     size_t labels;             /* rows with a label */
     size_t *row;               /* [labels]: which */
     int32_t *label;            /* [labels] */
+    struct loss_kept *loss;
 };
 
 static struct layer_kept *layer_forward(const struct run *run, const struct decoder_layer *l,
@@ -129,7 +130,7 @@ void T(run_forward)(struct train_model *m, double *ret_loss, size_t *ret_labels)
     gather_labels(s, run);
     struct tape_mark mark = tape_mark(run->scratch);
     struct run quiet = unwatched(run);
-    *ret_loss = T(loss_forward)(&quiet, &m->head, s->labels, selected(s, run), s->label);
+    *ret_loss = T(loss_forward)(&quiet, &m->head, s->labels, selected(s, run), s->label, &s->loss);
     *ret_labels = s->labels;
     tape_rewind(run->scratch, mark);
     m->state = s;
@@ -144,7 +145,7 @@ static void head_backward(struct train_model *m, const struct state *s, double s
     struct run quiet = unwatched(run);
     real *x = selected(s, run);
     real *dx = T(take)(run->scratch, s->labels * width);
-    T(loss_backward)(&quiet, &m->head, s->labels, x, s->label, (real)scale, dx);
+    T(loss_backward)(&quiet, &m->head, s->labels, x, s->label, s->loss, (real)scale, dx);
     memset(d, 0, run->batch->tokens * width * sizeof(real));
     for (size_t i = 0; i < s->labels; i++) {
         memcpy(d + s->row[i] * width, dx + i * width, width * sizeof(real));

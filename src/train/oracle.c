@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "model/tensor_file.h"
+#include "train/config.h"
 #include "train/data_batch.h"
 
 enum {
@@ -72,6 +73,9 @@ static enum status find_tokens(struct dump *d, const struct train_batch *batch, 
         if (mask == NULL || keep[i] != 0) {
             d->token[d->tokens++] = i;
         }
+    }
+    if (d->tokens == 0) {
+        return err_set(err, ST_FORMAT, "%s: attention_mask leaves no token", d->file->map.path);
     }
     return ST_OK;
 }
@@ -146,21 +150,23 @@ static enum status dump_values(const struct dump *d, const struct tensor *t,
                                const struct captured *c, const double **ret, const char **ret_why,
                                struct err *err)
 {
-    bool by_token = c->kind == CAPTURE_FORWARD || c->kind == CAPTURE_BACKWARD;
-    size_t expected = by_token ? c->count / d->tokens * d->places : c->count;
+    size_t tokens = d->tokens != 0 ? d->tokens : 1; /* never 0: find_tokens() */
+    bool by_token = (c->kind == CAPTURE_FORWARD || c->kind == CAPTURE_BACKWARD) &&
+                    !str_starts(str_of(c->name), "act.model.visual."); /* those are by patch */
+    size_t expected = by_token ? c->count / tokens * d->places : c->count;
     if (!t->present || t->elements != expected) {
         *ret_why = arena_fmt(
             d->arena, "it is %s in the dump, and %s here",
             t->present ? tensor_shape_text(d->arena, t->shape, t->rank) : "cut off",
-            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", d->tokens, c->count / d->tokens)
+            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", tokens, c->count / tokens)
                      : arena_fmt(d->arena, "%zu values", c->count));
         return ST_OK;
     }
     double *all = arena_array(d->arena, expected, sizeof *all);
     TRY(tensor_values(d->file, t, 0, expected, all, err));
     if (by_token) {
-        size_t width = c->count / d->tokens;
-        for (size_t i = 0; i < d->tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
+        size_t width = c->count / tokens;
+        for (size_t i = 0; i < tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
             memmove(all + i * width, all + d->token[i] * width, width * sizeof *all);
         }
     }
@@ -192,11 +198,11 @@ static double unit_roundoff(enum precision p)
                                : 0x1p-24; /* frameworks keep float32 inside float64 models */
 }
 
-/* In bfloat16 the stores make the error, and every stack makes them; in float32 the order of sums does,
- * and ours is kinder than a GPU's. */
+/* In bfloat16 the stores make the error, and every stack makes them: sound ones (eager, fused attention,
+ * autocast) stay below 1.6 times ours. In float32 the order of sums does, and ours is kinder than a GPU's. */
 static double default_factor(enum precision p)
 {
-    return p == PRECISION_BF16 ? 4 : 32;
+    return p == PRECISION_BF16 ? 3 : 32;
 }
 
 static const char *dump_key(struct arena *a, const struct captured *c)
@@ -226,7 +232,12 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
         TRY(dump_values(d, t, e, &values, &why, err));
         double u = unit_roundoff(r->precision);
         row.expected = relative(e, x->values);
-        row.limit = fmax(row.expected * factor, 2 * u);
+        /* One number can be right by chance here, and is a float32 sum of many terms there. */
+        bool summed = e->kind == CAPTURE_LOSS && r->precision != PRECISION_BF16;
+        double least = summed ? 16 * u : 2 * u;
+        /* The error of few values is a chancier figure than that of many. */
+        double chance = 1 + 4 / sqrt((double)e->count);
+        row.limit = fmax(row.expected * factor * chance, least);
         if (values != NULL) {
             row.error = relative(e, values);
         }
@@ -307,12 +318,14 @@ static enum status dump_rows(const struct dump *d, struct capture_rows *ret, str
 }
 
 /* The dump's own batch. */
-static enum status dump_batch(struct arena *a, const struct dump *d, struct train_batch *ret,
-                              struct err *err)
+static enum status dump_batch(struct arena *a, const struct oracle_options *o, const struct dump *d,
+                              struct train_batch *ret, struct err *err)
 {
     struct dataset data = {0};
+    struct model_config config;
+    TRY(config_read(a, o->folder, &config, err));
     const struct data_options options = {
-        .vocab = INT32_MAX, .length = TOKENS_MAX, .eos = DATA_NO_ID};
+        .vocab = INT32_MAX, .length = TOKENS_MAX, .eos = DATA_NO_ID, .vision = config.vision};
     TRY(data_read_tensors(a, d->file->map.path, &options, &data, err));
     const struct sample **samples = arena_array(a, data.samples.count, sizeof *samples);
     for (size_t i = 0; i < data.samples.count; i++) {
@@ -384,7 +397,7 @@ enum status oracle_run(struct arena *a, const struct oracle_options *o,
     if (o->against != NULL) {
         s = dump_open(&d, o->against, batch, err);
         if (s == ST_OK && batch == NULL) {
-            s = dump_batch(a, &d, &own_batch, err);
+            s = dump_batch(a, o, &d, &own_batch, err);
             batch = &own_batch;
         }
         if (s == ST_OK) {

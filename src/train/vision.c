@@ -3,31 +3,36 @@
 
 #include <string.h>
 
+static enum status add_level(const struct config_reader *r, int64_t block, struct vision_config *c)
+{
+    if (block < 0 || (size_t)block >= c->depth ||
+        (c->levels && (size_t)block <= c->level_block[c->levels - 1])) {
+        return err_set(r->err, ST_FORMAT,
+                       "%s: deepstack_visual_indexes must be ascending numbers of the %zu blocks",
+                       r->name, c->depth);
+    }
+    c->level_block[c->levels++] = (size_t)block;
+    return ST_OK;
+}
+
+/* Blocks 8, 16 and 24 when the key is missing. */
 static enum status read_levels(const struct config_reader *r, size_t layers,
                                struct vision_config *c)
 {
     const struct tree *list = tree_get(r->at, "deepstack_visual_indexes");
-    if (!list || list->kind != TREE_LIST) {
-        return ST_OK;
+    size_t levels = list ? list->count : 3;
+    if ((list && list->kind != TREE_LIST) || levels > VISION_LEVELS_MAX || levels > layers) {
+        return err_set(r->err, ST_FORMAT,
+                       "%s: deepstack_visual_indexes is not a list of at most %zu numbers, one for "
+                       "each decoder layer (and at most %d)",
+                       r->name, layers, VISION_LEVELS_MAX);
     }
-    if (list->count > VISION_LEVELS_MAX || list->count > layers) {
-        return err_set(
-            r->err, ST_FORMAT,
-            "%s: deepstack_visual_indexes has %zu entries for %zu decoder layers, of which "
-            "each takes one (at most %d)",
-            r->name, list->count, layers, VISION_LEVELS_MAX);
+    for (int64_t block = 8; !list && block <= 24; block += 8) {
+        TRY(add_level(r, block, c));
     }
-    for (const struct tree *t = list->child; t; t = t->next) {
-        int64_t block = t->kind == TREE_SCALAR && t->value.kind == VALUE_INT ? t->value.integer
-                                                                             : -1;
-        if (block < 0 || (size_t)block >= c->depth ||
-            (c->levels && (size_t)block <= c->level_block[c->levels - 1])) {
-            return err_set(
-                r->err, ST_FORMAT,
-                "%s: deepstack_visual_indexes must be ascending numbers of the %zu blocks", r->name,
-                c->depth);
-        }
-        c->level_block[c->levels++] = (size_t)block;
+    for (const struct tree *t = list ? list->child : NULL; t; t = t->next) {
+        bool whole = t->kind == TREE_SCALAR && t->value.kind == VALUE_INT;
+        TRY(add_level(r, whole ? t->value.integer : -1, c));
     }
     return ST_OK;
 }
@@ -107,7 +112,8 @@ static enum status read_token(const struct config_reader *root, const char *key,
 }
 
 enum status vision_config_read(struct arena *a, const struct config_reader *root, size_t layers,
-                               const struct vision_config **ret_config, struct err *err)
+                               bool deepstack, const struct vision_config **ret_config,
+                               struct err *err)
 {
     struct vision_config *c = arena_alloc(a, sizeof *c);
     struct config_reader r = {root->name, tree_get(root->at, "vision_config"), err};
@@ -118,7 +124,9 @@ enum status vision_config_read(struct arena *a, const struct config_reader *root
     TRY(read_sizes(&r, c));
     TRY(read_act(&r, c));
     TRY(read_theta(&r, c));
-    TRY(read_levels(&r, layers, c));
+    if (deepstack) {
+        TRY(read_levels(&r, layers, c));
+    }
     TRY(read_token(root, "image_token_id", &c->image_token));
     TRY(read_token(root, "video_token_id", &c->video_token));
     *ret_config = c;

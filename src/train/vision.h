@@ -61,9 +61,17 @@ struct vision {
     bool trained; /* something in the tower has a gradient */
 };
 
-/* Reads vision_config and the token ids beside it. `layers` is the number of decoder layers. */
+/* Reads vision_config and the token ids beside it. `layers` is the number of decoder layers;
+ * `deepstack`: the family has it, else its key is passed over, as transformers does. */
 enum status vision_config_read(struct arena *a, const struct config_reader *root, size_t layers,
-                               const struct vision_config **ret_config, struct err *err) MUST_USE;
+                               bool deepstack, const struct vision_config **ret_config,
+                               struct err *err) MUST_USE;
+
+/* Whether a token stands for a feature of a picture or a video. */
+static inline bool vision_is_picture(const struct vision_config *c, int32_t id)
+{
+    return id == c->image_token || id == c->video_token;
+}
 
 /* The number of parameters that vision_declare makes, adapters included. */
 size_t vision_param_count(const struct vision_config *c);

@@ -9,7 +9,8 @@ Each FOLDER/<case>/ holds config.json, model.safetensors, an adapter's folder wh
 step.<dtype>.safetensors: the batch, the loss (a mean over the labels) and the gradient of every trained
 parameter. float64 is float64 throughout: transformers casts to float32 in norms, softmax, rotary tables,
 the delta rule and the interpolation of positions, and those casts are made float64 here, so that formulas
-can be compared to many digits. float32 and bfloat16 are as they come."""
+can be compared to many digits; with --golden their gradients are stored as float32, which is smaller.
+float32 and bfloat16 are as they come."""
 import pathlib
 import sys
 
@@ -27,19 +28,24 @@ QWEN35 = TEXT | dict(model_type="qwen3_5_text", head_dim=16, linear_num_key_head
 QWEN3VL = TEXT | dict(model_type="qwen3_vl_text", head_dim=12,
                       rope_parameters=dict(rope_type="default", rope_theta=5000000.0, mrope_section=[2, 2, 2],
                                            mrope_interleaved=True))
-VISION = dict(depth=3, hidden_size=16, intermediate_size=24, num_heads=2, in_channels=3, patch_size=2,
-              temporal_patch_size=2, spatial_merge_size=2, out_hidden_size=16, num_position_embeddings=25,
+VISION = dict(depth=2, hidden_size=8, intermediate_size=12, num_heads=2, in_channels=3, patch_size=2,
+              temporal_patch_size=2, spatial_merge_size=2, out_hidden_size=16, num_position_embeddings=16,
               initializer_range=0.2)
 IMAGE, VIDEO = 58, 59
 TOKENS = dict(image_token_id=IMAGE, video_token_id=VIDEO, vision_start_token_id=56, vision_end_token_id=57)
 GRIDS = [[1, 4, 6], [1, 2, 2], [1, 8, 4]]  # pictures of 6, 1 and 8 tokens
+VIDEO_GRIDS = [[2, 4, 2], [1, 4, 4]]  # a video of two frames of 2 tokens, one of a frame of 4
 
 CASES = {
     "qwen3_5_text": (QWEN35 | dict(tie_word_embeddings=True), None),
     "qwen3_5": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION, tie_word_embeddings=False) | TOKENS,
                 None),
+    "qwen3_5_video": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION,
+                           tie_word_embeddings=True) | TOKENS, None),
+    "qwen3_vl_video": (dict(model_type="qwen3_vl", text_config=QWEN3VL, tie_word_embeddings=False,
+                            vision_config=VISION | dict(deepstack_visual_indexes=[1])) | TOKENS, None),
     "qwen3_vl": (dict(model_type="qwen3_vl", text_config=QWEN3VL, tie_word_embeddings=True,
-                      vision_config=VISION | dict(deepstack_visual_indexes=[0, 2])) | TOKENS, None),
+                      vision_config=VISION | dict(deepstack_visual_indexes=[0, 1])) | TOKENS, None),
     "qwen3_5_lora": (dict(model_type="qwen3_5", text_config=QWEN35, vision_config=VISION,
                           tie_word_embeddings=True) | TOKENS,
                      dict(r=2, lora_alpha=6, target_modules="all-linear")),
@@ -48,7 +54,7 @@ CASES = {
                       dict(r=3, lora_alpha=4, use_rslora=True,
                            target_modules=["q_proj", "v_proj", "down_proj", "qkv", "linear_fc2"])),
 }
-GOLDEN = ["qwen3_5_text", "qwen3_5", "qwen3_vl", "qwen3_5_lora"]
+GOLDEN = ["qwen3_5", "qwen3_vl"]
 
 
 class DoubleTorch:
@@ -95,13 +101,19 @@ def make(case, folder):
     config = transformers.AutoConfig.for_model(**settings)
     model = classes(case).from_config(config, dtype=torch.float32)
     disturb(model)
-    model.save_pretrained(folder)
+    model.bfloat16().save_pretrained(folder)
     if lora:
         import peft
         model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **lora),
                                     autocast_adapter_dtype=False)
         disturb(model, "lora_")
         model.save_pretrained(folder / "adapter")
+
+
+def pictures(grids, generator, pixels, grid):
+    patches = sum(t * h * w for t, h, w in grids)
+    size = VISION["in_channels"] * VISION["temporal_patch_size"] * VISION["patch_size"]**2
+    return {pixels: torch.randn((patches, size), generator=generator).bfloat16(), grid: torch.tensor(grids)}
 
 
 def batch(case):
@@ -111,21 +123,23 @@ def batch(case):
     mask[1, 67:] = 0
     mask[2, 30:] = 0
     data = {"input_ids": ids, "attention_mask": mask}
-    if not case.startswith("qwen3_5_text"):
+    if case.endswith("video"):  # frames are apart, as the processor puts times between them
+        for row, at, n in (0, 20, 2), (0, 24, 2), (2, 5, 4):
+            ids[row, at - 1], ids[row, at:at + n], ids[row, at + n] = 56, VIDEO, 57
+        data |= pictures(VIDEO_GRIDS, g, "pixel_values_videos", "video_grid_thw")
+        data["mm_token_type_ids"] = (ids == VIDEO).long() * 2
+    elif not case.startswith("qwen3_5_text"):
         ids[0, 3], ids[0, 4:10], ids[0, 10] = 56, IMAGE, 57
         ids[0, 70], ids[0, 71], ids[0, 72] = 56, IMAGE, 57
         ids[2, 0], ids[2, 1:9], ids[2, 9] = 56, IMAGE, 57
-        patches = sum(t * h * w for t, h, w in GRIDS)
-        size = VISION["in_channels"] * VISION["temporal_patch_size"] * VISION["patch_size"]**2
-        data["pixel_values"] = torch.randn((patches, size), generator=g).bfloat16().double()
-        data["image_grid_thw"] = torch.tensor(GRIDS)
+        data |= pictures(GRIDS, g, "pixel_values", "image_grid_thw")
         data["mm_token_type_ids"] = (ids == IMAGE).long()
-    keep = (mask == 1) & (torch.rand(ids.shape, generator=g) > 0.2) & (ids != IMAGE)
+    keep = (mask == 1) & (torch.rand(ids.shape, generator=g) > 0.2) & (ids < IMAGE)
     data["labels"] = torch.where(keep, ids, -100)
     return data
 
 
-def step(case, folder, dtype, path):
+def step(case, folder, dtype, path, stored):
     model = classes(case).from_pretrained(folder, dtype=dtype, attn_implementation="eager")
     if CASES[case][1]:
         import peft
@@ -142,7 +156,7 @@ def step(case, folder, dtype, path):
     tensors["loss"] = out.loss.detach().double().reshape(())
     for name, p in model.named_parameters():
         if p.grad is not None:
-            tensors["grad." + name.replace(".default.", ".")] = p.grad.contiguous()
+            tensors["grad." + name.replace(".default.", ".")] = p.grad.to(stored).contiguous()
     assert all(p.grad is not None for p in model.parameters() if p.requires_grad)
     save_file(tensors, path)
     print(f"{case} {dtype}: loss {out.loss.item():.6f}, {sum(k.startswith('grad.') for k in tensors)} gradients")
@@ -152,11 +166,13 @@ def main():
     top, dtype = pathlib.Path(sys.argv[1]), sys.argv[2]
     if dtype == "float64":
         all_double()
-    for case in GOLDEN if "--golden" in sys.argv else CASES:
+    golden = "--golden" in sys.argv
+    for case in GOLDEN if golden else CASES:
         folder = top / case
         if not folder.exists():
             make(case, folder)
-        step(case, folder, getattr(torch, dtype), folder / f"step.{dtype}.safetensors")
+        step(case, folder, getattr(torch, dtype), folder / f"step.{dtype}.safetensors",
+             torch.float32 if golden else getattr(torch, dtype))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ enum {
 
 static const size_t packed[] = {0, 1, 8, 23};
 
+static const struct compute two_threads = {.threads = 2};
+
 struct rule {
     struct delta d;
     double qkv[TOKENS * ROW], g[TOKENS * V_HEADS], beta[TOKENS * V_HEADS];
@@ -43,7 +45,7 @@ static void rule_fill(struct rule *r, size_t chunk, double gate)
                           .start = packed,
                           .sequences = 3,
                           .precision = PRECISION_F64,
-                          .threads = 2};
+                          .compute = &two_threads};
     fd_fill(r->qkv, TOKENS * ROW, 1);
     fd_fill(r->d_o, TOKENS * V_ROW, 2);
     fd_fill(r->g, TOKENS * V_HEADS, 3);

