@@ -144,6 +144,18 @@ static const char *overall(struct cli *cli, const struct finding_list *all, bool
     }
 }
 
+/* All stages, or those of --only. */
+static bool is_wanted(const struct cli *cli, const char *name)
+{
+    const char *only;
+    for (size_t i = 0; (only = cli_repeat(cli, "only", i)) != NULL; i++) {
+        if (strcmp(only, name) == 0) {
+            return true;
+        }
+    }
+    return cli_repeat(cli, "only", 0) == NULL;
+}
+
 static int run_qualify(struct cli *cli)
 {
     struct err err = {0};
@@ -163,6 +175,10 @@ static int run_qualify(struct cli *cli)
         *row = (struct report_stage){.name = stages[i].name, .verdict = "not run"};
         if (stopped) {
             row->summary = "an earlier stage failed";
+            continue;
+        }
+        if (!is_wanted(cli, stages[i].name)) {
+            row->summary = "--only names others";
             continue;
         }
         cli_progress(cli, "stage %s: %s", stages[i].name, stages[i].what);
@@ -203,12 +219,16 @@ static const struct example examples[] = {
     {"assay qualify", "judge this machine"},
     {"assay qualify --format junit -o qualify.xml",
      "gate a CI job; exit 0 only when nothing is wrong"},
+    {"assay qualify --only training",
+     "train a small model here and hold it against its known course"},
     {0},
 };
 
 static const struct option_spec options[] = {
     {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
+    {"only", 0, OPTION_REPEAT, "host|stack|operators|training",
+     "Run this stage alone; may be given again"},
     REPORT_OPTIONS,
     {0},
 };

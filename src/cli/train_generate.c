@@ -122,7 +122,11 @@ static enum status speak(struct speech *s, struct strbuf *out, struct err *err)
     if (status != ST_OK && status != ST_ABSENT) {
         return status;
     }
-    return tok_decode(job->tokenizer, job->arena, s->ids.items, s->ids.count, true, out, err);
+    status = tok_decode(job->tokenizer, job->arena, s->ids.items, s->ids.count, true, out, err);
+    if (status == ST_USAGE) { /* the model's vocabulary is larger: not what the user typed */
+        return err_set(err, ST_FORMAT, "the model said an id that its tokenizer does not have");
+    }
+    return status;
 }
 
 static enum status read_speech(struct train_job *job, struct speech *s, struct err *err)

@@ -177,7 +177,7 @@ static enum status read_words(struct train_job *job, struct err *err)
     job->model.random = cli_flag(job->cli, "random");
     job->model.recompute = cli_flag(job->cli, "recompute");
     job->model.reference = cli_flag(job->cli, "reference");
-    const char *blas = cli_value(job->cli, "blas", NULL);
+    const char *blas = cli_value(job->cli, "blas", model_fastest_blas());
     job->model.blas = blas != NULL && strcmp(blas, "own") == 0 ? "" : blas;
     job->data.learn_prompt = cli_flag(job->cli, "learn-prompt");
     job->data.template_name = cli_value(job->cli, "template", NULL);

@@ -80,13 +80,17 @@ enum status compute_open(struct arena *a, const struct model_options *options, s
                         .reference = options->reference,
                         .blas_summary = options->reference ? "plain loops"
                                                            : kernel_at_f32(0)->name};
-    /* Distributions' OpenBLAS knows no CPU newer than itself; the own kernel for AVX-512 is ahead of
-     * it there, and behind it elsewhere (bench/train.sh). */
-    bool fast = strcmp(kernel_at_f32(0)->name, "avx512") == 0;
-    bool own = options->reference || (options->blas == NULL ? fast : options->blas[0] == '\0');
+    bool own = options->reference || (options->blas != NULL && options->blas[0] == '\0');
     if (!own) {
         TRY(open_blas(a, options->blas, &c, err));
     }
     *ret = c;
     return ST_OK;
+}
+
+/* Distributions' OpenBLAS knows no CPU newer than itself; the own kernel for AVX-512 is ahead of it there,
+ * and behind it elsewhere (bench/train.sh). */
+const char *model_fastest_blas(void)
+{
+    return strcmp(kernel_at_f32(0)->name, "avx512") == 0 ? "" : NULL;
 }

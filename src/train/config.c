@@ -42,12 +42,13 @@ static bool missing(const struct tree *t)
 static enum status wrong(const struct config_reader *r, const char *key, const char *expected)
 {
     const struct tree *t = tree_get(r->at, key);
-    return err_set(r->err, ST_FORMAT, "%s: '%s' is %.40s, and %s was expected", r->name, key,
-                   t == NULL             ? "missing"
-                   : t->kind == TREE_MAP ? "an object"
-                   : t->text != NULL     ? t->text
-                                         : "a list",
-                   expected);
+    (void)err_set(r->err, ST_FORMAT, "%s: '%s' is %.40s, and %s was expected", r->name, key,
+                  t == NULL             ? "missing"
+                  : t->kind == TREE_MAP ? "an object"
+                  : t->text != NULL     ? t->text
+                                        : "a list",
+                  expected);
+    return ST_FORMAT;
 }
 
 enum status config_size(const struct config_reader *r, const char *key, size_t fallback,
@@ -253,6 +254,9 @@ static enum status read_sizes(const struct config_reader *r, const struct family
     TRY(config_size(r, "num_hidden_layers", 0, &c->layers));
     TRY(config_size(r, "num_attention_heads", 0, &c->heads));
     TRY(config_size(r, "num_key_value_heads", c->heads, &c->kv_heads));
+    if (c->heads == 0 || c->kv_heads == 0) {
+        return wrong(r, "num_attention_heads", "a whole number");
+    }
     TRY(config_size(r, "head_dim", family->head_dim ? family->head_dim : c->hidden / c->heads,
                     &c->head_dim));
     if (c->layers > CONFIG_LAYERS_MAX) {

@@ -267,23 +267,6 @@ static enum status read_text(struct reader *r, struct str text, struct err *err)
     return read_lines(r, text, err);
 }
 
-static enum status read_mapped(struct arena *a, const char *path, struct str text,
-                               const struct data_options *options, struct dataset *d,
-                               struct err *err)
-{
-    struct reader r = {
-        .arena = a, .d = d, .w = {.options = options, .path = path, .scratch = arena_new(0)}};
-    if (options->tokenizer != NULL) {
-        r.w.encoder = tok_encoder_new(options->tokenizer);
-    }
-    enum status status = read_text(&r, text, err);
-    if (r.w.encoder != NULL) {
-        tok_encoder_free(r.w.encoder);
-    }
-    arena_free(r.w.scratch);
-    return status;
-}
-
 static enum status check_some(const char *path, const struct dataset *d, uint64_t samples_before,
                               uint64_t dropped_before, struct err *err)
 {
@@ -300,21 +283,38 @@ static enum status check_some(const char *path, const struct dataset *d, uint64_
     return err_set(err, ST_FORMAT, "%s:1: the file has no sample", path);
 }
 
+enum status data_read_bytes(struct arena *a, const char *name, struct str bytes,
+                            const struct data_options *options, struct dataset *d, struct err *err)
+{
+    struct reader r = {
+        .arena = a, .d = d, .w = {.options = options, .path = name, .scratch = arena_new(0)}};
+    uint64_t samples = d->samples.count;
+    uint64_t dropped = d->dropped;
+    if (options->tokenizer != NULL) {
+        r.w.encoder = tok_encoder_new(options->tokenizer);
+    }
+    enum status status = read_text(&r, bytes, err);
+    if (r.w.encoder != NULL) {
+        tok_encoder_free(r.w.encoder);
+    }
+    arena_free(r.w.scratch);
+    return status == ST_OK ? check_some(name, d, samples, dropped, err) : status;
+}
+
 enum status data_read(struct arena *a, const char *path, const struct data_options *options,
                       struct dataset *d, struct err *err)
 {
     struct file_map map;
     uint64_t samples = d->samples.count;
     uint64_t dropped = d->dropped;
-    enum status status;
     if (str_ends(str_of(path), ".safetensors")) {
-        status = data_read_tensors(a, path, options, d, err);
-    } else {
-        TRY(file_map_open(path, &map, err));
-        status = read_mapped(a, path, file_map_str(&map), options, d, err);
-        file_map_close(&map);
+        TRY(data_read_tensors(a, path, options, d, err));
+        return check_some(path, d, samples, dropped, err);
     }
-    return status == ST_OK ? check_some(path, d, samples, dropped, err) : status;
+    TRY(file_map_open(path, &map, err));
+    enum status status = data_read_bytes(a, path, file_map_str(&map), options, d, err);
+    file_map_close(&map);
+    return status;
 }
 
 /* ---- the set as a whole ---- */

@@ -77,6 +77,11 @@ struct data_options {
 enum status data_read(struct arena *a, const char *path, const struct data_options *options,
                       struct dataset *d, struct err *err) MUST_USE;
 
+/* The same for JSON lines, a JSON list or a text in memory; `name` stands for the path. */
+enum status data_read_bytes(struct arena *a, const char *name, struct str bytes,
+                            const struct data_options *options, struct dataset *d,
+                            struct err *err) MUST_USE;
+
 /* Moves `share` (0..1) of the samples, drawn with `seed`, into `ret_eval`; at least one stays on either
  * side. */
 enum status data_split(struct arena *a, struct dataset *d, double share, uint64_t seed,

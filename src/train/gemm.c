@@ -71,6 +71,20 @@ static size_t turn_squares(const struct T(kernel) * kernel, const real *from, si
     return l;
 }
 
+/* memcpy() of a panel's line; the lengths of whole panels are known to the compiler. */
+static void copy_line(real *to, const real *from, size_t n)
+{
+    if (n == 32) {
+        memcpy(to, from, 32 * sizeof *to);
+    } else if (n == 16) {
+        memcpy(to, from, 16 * sizeof *to);
+    } else if (n == 14) {
+        memcpy(to, from, 14 * sizeof *to);
+    } else {
+        memcpy(to, from, n * sizeof *to);
+    }
+}
+
 /* One panel of n <= width lines: to[l][line], lines beyond the last are 0. `line` is the distance of
  * lines in memory, `step` that of the inner index; one of them is 1. */
 static void pack_panel(const struct T(kernel) * kernel, const real *from, size_t line, size_t step,
@@ -78,7 +92,7 @@ static void pack_panel(const struct T(kernel) * kernel, const real *from, size_t
 {
     if (step != 1) {
         for (size_t l = 0; l < k; l++) {
-            memcpy(to + l * width, from + l * step, n * sizeof *to);
+            copy_line(to + l * width, from + l * step, n);
         }
     } else {
         for (size_t l = turn_squares(kernel, from, line, n, k, width, to); l < k; l++) {

@@ -16,7 +16,7 @@ enum {
 /* Rows of `width` to one part. */
 static inline size_t part_rows(size_t width)
 {
-    return width >= PART_ELEMENTS ? 1 : (PART_ELEMENTS + width - 1) / width;
+    return width == 0 || width >= PART_ELEMENTS ? 1 : (PART_ELEMENTS + width - 1) / width;
 }
 
 #ifdef TRAIN_DOUBLE

@@ -162,14 +162,37 @@ void metrics_line(const struct metrics_row *row, struct strbuf *out)
     strbuf_addz(out, "}\n");
 }
 
-void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds,
+void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds, double sparsity,
                        struct strbuf *out)
 {
     strbuf_fmt(out, "{\"step\": %" PRIu64, step);
     put(out, "eval_loss", loss);
     strbuf_fmt(out, ", \"eval_labels\": %" PRIu64, labels);
     put(out, "eval_seconds", seconds);
+    put_known(out, "activation_sparsity", sparsity);
     strbuf_addz(out, "}\n");
+}
+
+void metrics_watch_sparsity(void *ctx, const char *name, size_t rows, size_t width,
+                            const void *values)
+{
+    struct metrics_sparsity *s = ctx;
+    bool wide = s->precision == PRECISION_F64;
+    size_t n = rows * width;
+    double squares = 0;
+    if (!str_ends(str_of(name), ".mlp.product")) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double x = wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
+        squares += x * x;
+    }
+    double limit = 0.01 * sqrt(squares / (double)n);
+    for (size_t i = 0; i < n; i++) {
+        double x = wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
+        s->small += fabs(x) < limit;
+    }
+    s->count += n;
 }
 
 /* ---- memory ---- */

@@ -60,10 +60,12 @@ struct model_options {
     bool recompute;   /* keep only each layer's input, compute the rest again for backward */
     bool random;      /* weights from `seed` instead of the folder's files */
     uint64_t seed;
-    const char *blas; /* path of a BLAS library; "": own code; NULL: own where the CPU has
-                       * AVX-512, else OpenBLAS where it is */
+    const char *blas; /* path of a BLAS library, NULL: looked for, "": own code */
     struct lora_options lora;
 };
+
+/* What `blas` should be for speed: "" where own code is ahead of the libraries, else NULL. */
+const char *model_fastest_blas(void);
 
 /* The options that a PEFT folder's adapter_config.json stands for; `adapter` is the folder. What would
  * change the model and is not computed here (DoRA, patterns of ranks, dropout, ...) is refused. */

@@ -74,6 +74,9 @@ static enum status find_tokens(struct dump *d, const struct train_batch *batch, 
             d->token[d->tokens++] = i;
         }
     }
+    if (d->tokens == 0) {
+        return err_set(err, ST_FORMAT, "%s: attention_mask leaves no token", d->file->map.path);
+    }
     return ST_OK;
 }
 
@@ -147,22 +150,23 @@ static enum status dump_values(const struct dump *d, const struct tensor *t,
                                const struct captured *c, const double **ret, const char **ret_why,
                                struct err *err)
 {
+    size_t tokens = d->tokens != 0 ? d->tokens : 1; /* never 0: find_tokens() */
     bool by_token = (c->kind == CAPTURE_FORWARD || c->kind == CAPTURE_BACKWARD) &&
                     !str_starts(str_of(c->name), "act.model.visual."); /* those are by patch */
-    size_t expected = by_token ? c->count / d->tokens * d->places : c->count;
+    size_t expected = by_token ? c->count / tokens * d->places : c->count;
     if (!t->present || t->elements != expected) {
         *ret_why = arena_fmt(
             d->arena, "it is %s in the dump, and %s here",
             t->present ? tensor_shape_text(d->arena, t->shape, t->rank) : "cut off",
-            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", d->tokens, c->count / d->tokens)
+            by_token ? arena_fmt(d->arena, "%zu tokens of %zu", tokens, c->count / tokens)
                      : arena_fmt(d->arena, "%zu values", c->count));
         return ST_OK;
     }
     double *all = arena_array(d->arena, expected, sizeof *all);
     TRY(tensor_values(d->file, t, 0, expected, all, err));
     if (by_token) {
-        size_t width = c->count / d->tokens;
-        for (size_t i = 0; i < d->tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
+        size_t width = c->count / tokens;
+        for (size_t i = 0; i < tokens; i++) { /* token[i] >= i: never overwrites what is ahead */
             memmove(all + i * width, all + d->token[i] * width, width * sizeof *all);
         }
     }
@@ -194,11 +198,11 @@ static double unit_roundoff(enum precision p)
                                : 0x1p-24; /* frameworks keep float32 inside float64 models */
 }
 
-/* In bfloat16 the stores make the error, and every stack makes them; in float32 the order of sums does,
- * and ours is kinder than a GPU's. */
+/* In bfloat16 the stores make the error, and every stack makes them: sound ones (eager, fused attention,
+ * autocast) stay below 1.6 times ours. In float32 the order of sums does, and ours is kinder than a GPU's. */
 static double default_factor(enum precision p)
 {
-    return p == PRECISION_BF16 ? 4 : 32;
+    return p == PRECISION_BF16 ? 3 : 32;
 }
 
 static const char *dump_key(struct arena *a, const struct captured *c)
@@ -228,7 +232,12 @@ static enum status compare(struct arena *a, const struct oracle_options *o, stru
         TRY(dump_values(d, t, e, &values, &why, err));
         double u = unit_roundoff(r->precision);
         row.expected = relative(e, x->values);
-        row.limit = fmax(row.expected * factor, 2 * u);
+        /* One number can be right by chance here, and is a float32 sum of many terms there. */
+        bool summed = e->kind == CAPTURE_LOSS && r->precision != PRECISION_BF16;
+        double least = summed ? 16 * u : 2 * u;
+        /* The error of few values is a chancier figure than that of many. */
+        double chance = 1 + 4 / sqrt((double)e->count);
+        row.limit = fmax(row.expected * factor * chance, least);
         if (values != NULL) {
             row.error = relative(e, values);
         }

@@ -20,7 +20,7 @@ struct oracle_options {
     const struct train_batch *batch; /* NULL: input_ids, labels, attention_mask of the dump */
     const char *against;             /* dump to judge; NULL: none */
     const char *out;                 /* file to write this program's own step to; NULL: none */
-    double factor;                   /* a tensor may have this much more error than ours; 0: 4 in bfloat16, else 32 */
+    double factor; /* a tensor may have this much more error than ours; 0: 3 in bfloat16, else 32 */
 };
 
 struct oracle_row {

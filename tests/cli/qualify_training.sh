@@ -5,17 +5,24 @@
 . "$(dirname "$0")/lib.sh"
 mkdir "$TMP/scratch"
 status=0
-TMPDIR=$TMP/scratch timeout 110 "$ASSAY" qualify --json -q >"$TMP/out" 2>"$TMP/err" || status=$?
+TMPDIR=$TMP/scratch timeout 110 "$ASSAY" qualify --only training --json -q >"$TMP/out" 2>"$TMP/err" || status=$?
 [ "$status" -le 2 ] || { echo "FAILED: exit $status"; FAILED=1; }
 grep -A2 '"name": "training"' "$TMP/out" >"$TMP/stage" || true
 grep -q '"verdict": "passed"' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
 grep -qE 'loss 6\.2666 to 5\.1912, evaluation 5\.1674' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
 [ -z "$(ls "$TMP/scratch")" ] || { echo "FAILED: left behind: $(ls "$TMP/scratch")"; FAILED=1; }
 
+# The instrument's other side: a library whose products are wrong for some shapes is convicted.
 status=0
-TMPDIR=$TMP/nowhere timeout 60 "$ASSAY" qualify -q >"$TMP/out" 2>"$TMP/err" || status=$?
+LD_LIBRARY_PATH=$WRONG_BLAS timeout 110 "$ASSAY" qualify --only training -q >"$TMP/out" 2>"$TMP/err" || status=$?
+[ "$status" = 1 ] || { echo "FAILED: exit $status with a wrong BLAS"; FAILED=1; }
+says "wrong BLAS" out "training-trajectory"
+
+status=0
+TMPDIR=$TMP/nowhere timeout 60 "$ASSAY" qualify --only training -q >"$TMP/out" 2>"$TMP/err" || status=$?
 [ "$status" != 0 ] || { echo "FAILED: a training that was not tried passes"; FAILED=1; }
 says "not tried" out "training-not-tried"
 expect "another machine" 1 "$ASSAY" qualify --root "$SOURCE/tests/hosts/container-wrong-render-gid/root"
 says "another machine" out "only this machine can train"
+expect "no such stage" 64 "$ASSAY" qualify --only traning
 finish

@@ -19,6 +19,22 @@ awk -v a="$(value first_loss)" -v b="$(value last_loss)" -v e="$(value eval_loss
     'BEGIN {exit !(a > 5.4 && a < 6 && b < 3.7 && e < 3.7)}' ||
     { echo "FAILED learns: $(value first_loss) to $(value last_loss), evaluation $(value eval_loss)"; FAILED=1; }
 
+# SIGTERM: the update is finished, a checkpoint written, and that is no success.
+"$ASSAY" "${common[@]}" --steps 1000000 --save "$TMP/stopped" --eval-share 0.1 --quiet >"$TMP/out" 2>"$TMP/err" &
+pid=$!
+for _ in $(seq 100); do [ -s "$TMP/stopped/metrics.jsonl" ] && break; sleep 0.1; done
+kill -TERM "$pid"
+status=0
+wait "$pid" || status=$?
+[ "$status" = 2 ] || { echo "FAILED: exit $status after SIGTERM"; FAILED=1; }
+says "stopped" out "stopped after"
+compgen -G "$TMP/stopped/checkpoint-*" >/dev/null || { echo "FAILED: no checkpoint after SIGTERM"; FAILED=1; }
+grep -q '"activation_sparsity": 0\.' "$TMP/stopped/metrics.jsonl" || { echo "FAILED: no sparsity"; FAILED=1; }
+
+# NaN and infinity: stopped with the tensor's name, weights untouched, exit 1.
+expect "not finite" 1 "$ASSAY" "${common[@]}" --steps 30 --lr 1e6 --schedule constant --clip 0
+says "not finite" err "is not finite"
+
 # Same bytes after a stop in the middle; LoRA and pure bfloat16 too.
 resumes() { # NAME FILE OPTIONS...
     local name=$1 file=$2

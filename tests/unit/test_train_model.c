@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The trainer's gradients against finite differences, and identities that need no other program. */
+#include "device/library.h"
+#include "model/safetensors_write.h"
 #include "train_support.h"
 
 static const size_t lengths[] = {7, 70, 1, 13};
@@ -301,6 +303,56 @@ static void test_lora_begins_at_the_base_model(void **state)
     each(check_lora_start);
 }
 
+/* A BLAS library in the place of own code changes the rounding and nothing else. */
+static void test_blas(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct model_options options = {
+        .precision = PRECISION_F64, .threads = 2, .blas = "libopenblas.so.0"};
+    struct library library;
+    if (library_open(a, options.blas, NULL, &library, NULL) != ST_OK) {
+        arena_free(a);
+        skip();
+    }
+    arena_free(a);
+    for (size_t i = 0; i < 2; i++) {
+        options.precision = precisions[i];
+        options.blas = "libopenblas.so.0";
+        struct toy blas = toy_open(TOY_QWEN3, options, true);
+        options.blas = "";
+        struct toy own = toy_open(TOY_QWEN3, options, true);
+        struct toy_batch b;
+        toy_batch_make(&b, lengths, SEQUENCES, 41);
+        double loss = toy_step(&blas, &b.batch, 1);
+        assert_true(fabs(loss - toy_step(&own, &b.batch, 1)) <= rounding(precisions[i]) * loss);
+        double off = toy_grad_difference(&blas, &own);
+        assert_true(off <= rounding(precisions[i]) && off > 0);
+        toy_close(&blas);
+        toy_close(&own);
+    }
+}
+
+/* A library that is asked for and not there is an error, not a silent change of plan. */
+static void test_missing_blas(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct train_model *m = NULL;
+    struct err err = {0};
+    const struct model_options options = {
+        .precision = PRECISION_F32, .random = true, .blas = "/nonexistent/libblas.so"};
+    char folder[] = "/tmp/assay-toy-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    const char *path = arena_fmt(a, "%s/config.json", folder);
+    assert_int_equal(safe_file_write(a, path, STR(TOY_LLAMA), &err), ST_OK);
+    assert_int_not_equal(model_open(a, folder, &options, &m, &err), ST_OK);
+    assert_non_null(strstr(err.text, "/nonexistent/libblas.so"));
+    unlink(path);
+    rmdir(folder);
+    arena_free(a);
+}
+
 /* A model of zeros says 1/vocab of everything. */
 static void test_uniform_loss(void **state)
 {
@@ -373,6 +425,8 @@ int main(void)
         cmocka_unit_test(test_threads_do_not_matter),
         cmocka_unit_test(test_scale_by_powers_of_two),
         cmocka_unit_test(test_lora_begins_at_the_base_model),
+        cmocka_unit_test(test_blas),
+        cmocka_unit_test(test_missing_blas),
         cmocka_unit_test(test_uniform_loss),
         cmocka_unit_test(test_precisions_agree),
         cmocka_unit_test(test_bad_batches),

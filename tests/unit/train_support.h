@@ -39,7 +39,6 @@
 struct toy {
     struct arena *arena;
     struct train_model *model;
-    char folder[64];
 };
 
 static inline double toy_random(uint64_t *state)
@@ -70,18 +69,18 @@ static inline struct toy toy_open(const char *config, struct model_options optio
 {
     struct toy t = {.arena = arena_new(0)};
     struct err err = {0};
-    strcpy(t.folder, "/tmp/assay-toy-XXXXXX");
-    assert_non_null(mkdtemp(t.folder));
+    char folder[] = "/tmp/assay-toy-XXXXXX";
+    assert_non_null(mkdtemp(folder));
     char path[100];
-    snprintf(path, sizeof path, "%s/config.json", t.folder);
+    snprintf(path, sizeof path, "%s/config.json", folder);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     fputs(config, f);
     fclose(f);
     options.random = true;
-    enum status s = model_open(t.arena, t.folder, &options, &t.model, &err);
+    enum status s = model_open(t.arena, folder, &options, &t.model, &err);
     unlink(path);
-    rmdir(t.folder);
+    rmdir(folder);
     if (s != ST_OK) {
         print_message("%s\n", err.text);
     }
