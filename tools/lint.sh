@@ -21,8 +21,12 @@ for h in $(git ls-files 'src/**.h'); do
 done
 
 if [ "${ASSAY_LINT_FAST:-0}" != 1 ]; then
+    # The analyzer's shallow mode finds what a function shows by itself, in a ninth of the time; with
+    # ASSAY_LINT_DEEP=1 it follows calls.
+    depth=(--extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=mode=shallow)
+    [ "${ASSAY_LINT_DEEP:-0}" != 1 ] || depth=()
     mapfile -t units < <(git ls-files 'src/**.c')
-    printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 8 clang-tidy -p "$build" --quiet 2>"$build/tidy.err" >"$build/tidy.log" || {
+    printf '%s\n' "${units[@]}" | xargs -P "$(nproc)" -n 8 clang-tidy -p "$build" --quiet "${depth[@]}" 2>"$build/tidy.err" >"$build/tidy.log" || {
         grep -E 'error:|warning:' "$build/tidy.log" || tail -n 20 "$build/tidy.err"
         status=1
     }

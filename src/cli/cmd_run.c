@@ -475,8 +475,7 @@ static int finish(struct running *r, const struct supervise_result *s)
     cli_progress(r->cli, "digesting the files that the command was seen reading");
     run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);
     cli_progress(r->cli, NULL);
-    if (write_run(r, s, &err) != ST_OK ||
-        run_served_write(r->scratch, r->folder, &err) != ST_OK ||
+    if (write_run(r, s, &err) != ST_OK || run_served_write(r->scratch, r->folder, &err) != ST_OK ||
         run_report_make(r->cli, r->k, r->folder, NULL, &report, &judged, &err) != ST_OK) {
         cli_note(r->cli, "%s; the command's own status is passed through", err.text);
         return status;

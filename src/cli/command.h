@@ -81,7 +81,7 @@ const char *command_suggest(const char *name);
 
 struct option_use {
     const struct option_spec *spec;
-    const char *value; /* NULL for flags, and for OPTION_OPTIONAL without a value */
+    const char *value;      /* NULL for flags, and for OPTION_OPTIONAL without a value */
     size_t operands_before; /* that stood before it on the command line */
 };
 

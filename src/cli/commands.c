@@ -17,27 +17,13 @@ const struct option_spec common_options[] = {
 };
 
 const struct command *const commands[] = {
-    &command_qualify,
-    &command_doctor,
-    &command_diagnose,
-    &command_probe,
-    &command_run,
-    &command_train,
-    &command_report,
-    &command_watch,
-    &command_exporter,
-    &command_compare,
-    &command_matrix,
-    &command_reproduce,
-    &command_checkpoint,
-    &command_tokenizer,
-    &command_snapshot,
-    &command_diff,
-    &command_rollback,
-    &command_data,
-    &command_man,
-    &command_completion,
-    NULL,
+    &command_qualify,    &command_doctor,     &command_diagnose,
+    &command_probe,      &command_run,        &command_train,
+    &command_report,     &command_watch,      &command_exporter,
+    &command_compare,    &command_matrix,     &command_reproduce,
+    &command_checkpoint, &command_tokenizer,  &command_snapshot,
+    &command_diff,       &command_rollback,   &command_data,
+    &command_man,        &command_completion, NULL,
 };
 
 const struct command *command_find(const char *name)

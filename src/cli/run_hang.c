@@ -131,8 +131,10 @@ bool run_hang_find(struct arena *a, const char *folder, struct finding *ret_find
         f.claim = arena_fmt(a, "%s %zu processes in all; the others are in the folder.", f.claim,
                             shown);
     }
-    *VEC_PUSH(a, &f.remedy) = arena_fmt(a, "read %s/stacks.*.txt: every thread, native and Python "
-                                           "frames where gdb and py-spy are installed", folder);
+    *VEC_PUSH(a, &f.remedy) = arena_fmt(a,
+                                        "read %s/stacks.*.txt: every thread, native and Python "
+                                        "frames where gdb and py-spy are installed",
+                                        folder);
     *ret_finding = f;
     return shown > 0;
 }

@@ -98,8 +98,7 @@ static const char *spy_beside(struct arena *a, const char *interpreter)
 {
     const char *slash = strrchr(interpreter, '/');
     if (slash != NULL) {
-        const char *path =
-            arena_fmt(a, "%.*s/py-spy", (int)(slash - interpreter), interpreter);
+        const char *path = arena_fmt(a, "%.*s/py-spy", (int)(slash - interpreter), interpreter);
         if (access(path, X_OK) == 0) {
             return path;
         }

@@ -175,14 +175,13 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
     /* A program that caught its fault and left through exit() ended well. */
     bool fatal = r->head.ending != RECORD_EXITED && r->head.fault.present != 0;
     struct run_process *p = VEC_PUSH(a, &story->processes);
-    *p = (struct run_process){
-        .pid = r->head.pid,
-        .rank = r->head.rank,
-        .program = arena_strdup(a, r->head.program),
-        .calls = calls,
-        .start_ns = r->head.start_monotonic_ns,
-        .end_ns = fatal ? r->head.fault.time_ns : r->head.end_monotonic_ns,
-        .fatal = fatal};
+    *p = (struct run_process){.pid = r->head.pid,
+                              .rank = r->head.rank,
+                              .program = arena_strdup(a, r->head.program),
+                              .calls = calls,
+                              .start_ns = r->head.start_monotonic_ns,
+                              .end_ns = fatal ? r->head.fault.time_ns : r->head.end_monotonic_ns,
+                              .fatal = fatal};
     if (fatal) {
         const char *name = sigabbrev_np(r->head.fault.signal);
         p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");

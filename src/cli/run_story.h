@@ -36,7 +36,7 @@ struct run_story {
     struct text_list notes;
     struct run_process_list processes; /* one for each record */
     size_t record_count;
-    size_t no_room; /* processes whose record found no room on the disk */
+    size_t no_room;          /* processes whose record found no room on the disk */
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
     uint64_t gpu_guarded_blocks;

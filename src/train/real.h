@@ -12,10 +12,10 @@
 
 #ifdef TRAIN_DOUBLE
 typedef double real;
-#define T(name) name##_f64
+# define T(name) name##_f64
 #else
 typedef float real;
-#define T(name) name##_f32
+# define T(name) name##_f32
 #endif
 
 enum precision {

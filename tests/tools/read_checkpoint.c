@@ -41,7 +41,7 @@ static bool read_file(struct arena *a, const char *path, struct issues *issues, 
 
 static bool is_model_file(const char *name)
 {
-    static const char *const ends[] = {".pt",     ".pth",      ".bin",        ".pkl",
+    static const char *const ends[] = {".pt",     ".pth",      ".bin",         ".pkl",
                                        ".distcp", ".metadata", ".safetensors", ".gguf"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         if (str_ends(str_of(name), ends[i])) {
