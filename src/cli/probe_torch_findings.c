@@ -64,6 +64,12 @@ static const char *inaccurate_claim(struct context *x, const struct torch_cell *
     const char *element = *w->index != '\0'
                               ? arena_fmt(x->cli->arena, "%s[%s]", w->tensor, w->index)
                               : w->tensor;
+    if (w->whole) {
+        return arena_fmt(x->cli->arena,
+                         "%s as a whole is off: its RMS error is %.3g of its RMS value, %.3g times "
+                         "what is allowed (%.3g).",
+                         w->tensor, w->error, w->ratio, w->bound);
+    }
     if (!(w->bound >= 0 && isfinite(w->error))) {
         return arena_fmt(x->cli->arena,
                          "The worst element, %s, is %g; the float64 reference is %.9g.", element,

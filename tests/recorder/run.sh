@@ -85,9 +85,10 @@ wait $supervisor && got=0 || got=$?
 [ $got = 124 ] || { echo "FAILED: a stopped job: status $got, not 124"; FAILED=1; }
 says "a stopped job" err "stopped at the time limit"
 expect "a job that ignores SIGTERM" 124 "${run[@]}" --timeout 1 --record deaf -- "$JOB" deaf
-"${run[@]}" --record gone -- "$JOB" steps 20000 >"$TMP/out" 2>"$TMP/err" &
+"${run[@]}" --record gone -- "$JOB" steps 100000 >"$TMP/out" 2>"$TMP/err" &
 supervisor=$!
-sleep 0.1; rm -rf gone
+until grep -q step gone/stdout.log 2>/dev/null || ! kill -0 $supervisor; do sleep 0.01; done
+rm -rf gone
 wait $supervisor && got=0 || got=$?
 [ $got = 0 ] || { echo "FAILED: a folder that was taken away: status $got, not the job's 0"; FAILED=1; }
 says "a folder that was taken away" out "done"

@@ -179,13 +179,27 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
         squares += error * error;
         reference += want * want;
         if (!(ratio <= worst->ratio) || worst->tensor == NULL) {
-            *worst = (struct torch_worst){
-                name, NULL, got[i], want, error, array->bound[i], isnan(ratio) ? INFINITY : ratio};
+            *worst = (struct torch_worst){.tensor = name,
+                                          .got = got[i],
+                                          .wanted = want,
+                                          .error = error,
+                                          .bound = array->bound[i],
+                                          .ratio = isnan(ratio) ? INFINITY : ratio};
             worst->index = index_text(a, array, i);
         }
     }
     if (array->rms_limit > 0 && !(squares <= array->rms_limit * array->rms_limit * reference)) {
         wrong = wrong || squares > 0;
+        double rms = sqrt(squares / reference);
+        double ratio = rms / array->rms_limit;
+        if (!isnan(rms) && !(ratio <= worst->ratio)) { /* each element may be within its own bound */
+            *worst = (struct torch_worst){.tensor = name,
+                                          .index = "",
+                                          .error = rms,
+                                          .bound = array->rms_limit,
+                                          .ratio = ratio,
+                                          .whole = true};
+        }
     }
     return wrong ? TORCH_INACCURATE : TORCH_OK;
 }
