@@ -179,10 +179,10 @@ static const char *conditions_of(struct qualify *q)
     return out.n != 0 ? out.p : NULL;
 }
 
-static const struct finding *first_error(const struct finding_list *all)
+static const struct finding *first_of(const struct finding_list *all, enum severity severity)
 {
     for (size_t i = 0; i < all->count; i++) {
-        if (all->items[i].severity == SEVERITY_ERROR) {
+        if (all->items[i].severity == severity) {
             return &all->items[i];
         }
     }
@@ -195,7 +195,7 @@ static const char *overall(struct qualify *q, const struct finding_list *all,
     struct arena *a = q->cli->arena;
     const char *missing = names_of(a, results, STAGE_NOT_RUN);
     const char *unasked = names_of(a, results, STAGE_NOT_ASKED);
-    const struct finding *error = first_error(all);
+    const struct finding *error = first_of(all, SEVERITY_ERROR);
     const char *counts = session_counts(q->cli, all);
     const char *conditions = conditions_of(q);
     struct strbuf out;
@@ -205,7 +205,7 @@ static const char *overall(struct qualify *q, const struct finding_list *all,
         if (error->remedy.count != 0) {
             strbuf_fmt(&out, " (remedy: %s)", error->remedy.items[0]);
         }
-    } else if (missing != NULL || status == EXIT_UNKNOWN) {
+    } else if (missing != NULL || first_of(all, SEVERITY_UNKNOWN) != NULL) {
         strbuf_fmt(&out, "could not tell: %s in what was tried", counts);
     } else if (status == EXIT_FAULT || conditions != NULL) {
         strbuf_fmt(&out, "qualified with conditions: %s", counts);
@@ -221,8 +221,7 @@ static const char *overall(struct qualify *q, const struct finding_list *all,
     if (unasked != NULL) {
         strbuf_fmt(&out, "; not asked: %s", unasked);
     }
-    strbuf_fmt(&out, "; training was looked at on the %s",
-               strcmp(q->device, "cpu") == 0 ? "CPU alone" : "GPU");
+    strbuf_fmt(&out, "; device: %s", q->device);
     return out.p;
 }
 
@@ -241,6 +240,8 @@ static const char *summary_of(struct qualify *q, size_t i, const struct stage_re
 static void gather(struct qualify *q, const struct stage_result *results, struct report *report,
                    struct finding_list *all, struct health *health)
 {
+    size_t ran = 0;
+    size_t missing = 0;
     report->stages = arena_array(q->cli->arena, ARRAY_LEN(stages), sizeof *report->stages);
     for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
         const struct stage_result *s = &results[i];
@@ -254,6 +255,11 @@ static void gather(struct qualify *q, const struct stage_result *results, struct
         if (s->state == STAGE_RAN) {
             session_add_health(q->cli, health, &s->health);
         }
+        ran += s->state == STAGE_RAN;
+        missing += s->state == STAGE_NOT_RUN;
+    }
+    if (ran + missing != 0) { /* what was not run was not told */
+        health->confidence *= (double)ran / (double)(ran + missing);
     }
 }
 

@@ -164,7 +164,7 @@ void qualify_command(struct qualify *q, struct stage_result *s)
             arena_strdup(a, err.text), NULL);
     } else {
         s->measured = arena_fmt(a, "%s after %.1f s", run.ending, run.seconds);
-        if (run.failed || strcmp(run.ending, "completed") != 0) {
+        if (strcmp(run.ending, "completed") != 0) {
             add(q, &s->findings, SEVERITY_ERROR, "command-failed",
                 "The training command did not end well",
                 r.verdict != NULL ? arena_strdup(a, r.verdict) : run.ending,

@@ -70,7 +70,7 @@ assert len(parts) == 3
 for part in parts:
     out("jenkins", "\n".join(line.strip() for line in part.splitlines()))
 PY
-export QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root" GITHUB_STEP_SUMMARY=$TMP/work/step.md
+export QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root --only host,stack" GITHUB_STEP_SUMMARY=$TMP/work/step.md
 n=0
 for system in github gitlab jenkins; do
     rm -rf assay-gate run run.html step.md
