@@ -86,10 +86,11 @@ static void compare_stages(struct comparison *c, const struct report *now)
     for (size_t i = 0; i < now->stage_count; i++) {
         const struct report_stage *s = &now->stages[i];
         const char *before = verdict_of(last, s->name);
-        if (before == NULL || strcmp(before, s->verdict) == 0) {
+        if (before == NULL || strcmp(before, s->verdict) == 0 ||
+            strcmp(s->verdict, "not asked") == 0) {
             continue;
         }
-        bool worse = rank(s->verdict) > rank(before) && strcmp(s->verdict, "not asked") != 0;
+        bool worse = rank(s->verdict) > rank(before);
         const char *what = arena_fmt(a, "stage %s", s->name);
         add(c, what, before, s->verdict, worse ? "worse" : "other");
         if (worse) {
@@ -119,6 +120,18 @@ static const struct finding *find(const struct report *r, const char *id)
         }
     }
     return NULL;
+}
+
+/* All stages that ran then were asked for now: what is not found any more is gone. */
+static bool as_much_was_asked(const struct report *now, const struct report *before)
+{
+    for (size_t i = 0; i < now->stage_count; i++) {
+        const char *then = verdict_of(before, now->stages[i].name);
+        if (rank(now->stages[i].verdict) == 2 && then != NULL && rank(then) != 2) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Findings of `of` that are not in `in`. */
@@ -244,7 +257,9 @@ enum status qualify_baseline(struct qualify *q, const struct report *now,
     TRY(read_all(&c, err));
     if (c.count != 0) {
         compare_findings(&c, now, &c.earlier[c.count - 1], true);
-        compare_findings(&c, &c.earlier[c.count - 1], now, false);
+        if (as_much_was_asked(now, &c.earlier[c.count - 1])) {
+            compare_findings(&c, &c.earlier[c.count - 1], now, false);
+        }
         compare_stages(&c, now);
         for (size_t i = 0; i < q->figures.count; i++) {
             compare_figure(&c, &q->figures.items[i]);

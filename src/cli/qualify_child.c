@@ -96,9 +96,6 @@ static enum status no_record(struct arena *a, const char *errors, const char *co
                              double limit_s, struct err *err)
 {
     const char *last = last_words(a, errors);
-    if (trial_was_interrupted()) {
-        return err_set(err, ST_UNSUPPORTED, "interrupted");
-    }
     if (last[0] != '\0') {
         return err_set(err, ST_UNSUPPORTED, "%s", last);
     }
@@ -132,7 +129,9 @@ enum status qualify_child(struct qualify *q, const char *what, const struct text
     int exit = wait_for(q, pid, what, limit_s);
     struct str text;
     enum status status = fs_read(&live, a, output, RECORD_MAX, &text, err);
-    if (status == ST_OK) {
+    if (trial_was_interrupted()) { /* what it says of its end is our doing */
+        status = err_set(err, ST_UNSUPPORTED, "interrupted");
+    } else if (status == ST_OK) {
         status = report_read(a, text, arena_fmt(a, "the record of 'assay %s'", words->items[0]),
                              ret_report, err);
     } else {
