@@ -245,10 +245,8 @@ static void gather(struct qualify *q, const struct stage_result *results, struct
     report->stages = arena_array(q->cli->arena, ARRAY_LEN(stages), sizeof *report->stages);
     for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
         const struct stage_result *s = &results[i];
-        report->stages[report->stage_count++] =
-            (struct report_stage){.name = stages[i].name,
-                                  .verdict = verdict_of(s),
-                                  .summary = summary_of(q, i, s)};
+        report->stages[report->stage_count++] = (struct report_stage){
+            .name = stages[i].name, .verdict = verdict_of(s), .summary = summary_of(q, i, s)};
         for (size_t f = 0; f < s->findings.count; f++) {
             *VEC_PUSH(q->cli->arena, all) = s->findings.items[f];
         }

@@ -60,6 +60,7 @@ static int rank(const char *verdict)
         const char *verdict;
         int rank;
     } rows[] = {{"passed", 0}, {"conditions", 1}, {"failed", 3}};
+
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (strcmp(rows[i].verdict, verdict) == 0) {
             return rows[i].rank;

@@ -165,11 +165,11 @@ void qualify_take(struct qualify *q, const struct report *r, struct finding_list
 void qualify_judge(struct qualify *q, const char *id, int weight, struct stage_result *s)
 {
     bool fault = session_exit(&s->findings) == EXIT_FAULT;
-    *VEC_PUSH(q->cli->arena, &s->health) =
-        (struct health_row){.id = id,
-                            .severity = fault ? SEVERITY_ERROR : SEVERITY_OK,
-                            .weight = weight,
-                            .lost = fault ? weight : 0};
+    *VEC_PUSH(q->cli->arena,
+              &s->health) = (struct health_row){.id = id,
+                                                .severity = fault ? SEVERITY_ERROR : SEVERITY_OK,
+                                                .weight = weight,
+                                                .lost = fault ? weight : 0};
     s->health.score = fault ? 100 - weight : 100;
     s->health.confidence = session_exit(&s->findings) == EXIT_UNKNOWN ? 0 : 1;
 }

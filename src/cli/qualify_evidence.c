@@ -392,12 +392,12 @@ void qualify_judge_switches(struct qualify *q, const char *name, const char *fol
             continue; /* the expectation has a finding of its own */
         }
         struct finding *f = VEC_PUSH(a, findings);
-        *f = (struct finding){.id = "switch-without-effect",
-                              .severity = SEVERITY_NOTE,
-                              .title = arena_fmt(a, "%s=%s is set: %s", s->name, s->value,
-                                                 s->result),
-                              .claim = s->evidence,
-                              .confidence = 0.9};
+        *f = (struct finding){
+            .id = "switch-without-effect",
+            .severity = SEVERITY_NOTE,
+            .title = arena_fmt(a, "%s=%s is set: %s", s->name, s->value, s->result),
+            .claim = s->evidence,
+            .confidence = 0.9};
         *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "recorder", .text = s->evidence};
     }
 }
@@ -462,10 +462,9 @@ static void judge_product(struct qualify *q, const char *folder, const struct re
         const struct qualify_path *p = &q->paths.items[i];
         most = most == NULL || p->calls > most->calls ? p : most;
     }
-    s->measured = most == NULL
-                      ? "products of PyTorch under the recorder"
-                      : arena_fmt(a, "most products went to %s (%s: %" PRId64 " calls)",
-                                  most->library, most->function, most->calls);
+    s->measured = most == NULL ? "products of PyTorch under the recorder"
+                               : arena_fmt(a, "most products went to %s (%s: %" PRId64 " calls)",
+                                           most->library, most->function, most->calls);
 }
 
 void qualify_evidence(struct qualify *q, struct stage_result *s)
@@ -477,11 +476,12 @@ void qualify_evidence(struct qualify *q, struct stage_result *s)
     int exit;
     const char *folder = arena_fmt(a, "%s/product", q->folder);
     if (q->other_machine || q->python == NULL) {
-        qualify_not_run(s,
-                        q->other_machine
-                            ? "only programs of this machine can be watched, and --root names another"
-                            : "no Python environment with a PyTorch was named",
-                        "--python PATH, or a training command after --");
+        qualify_not_run(
+            s,
+            q->other_machine
+                ? "only programs of this machine can be watched, and --root names another"
+                : "no Python environment with a PyTorch was named",
+            "--python PATH, or a training command after --");
         return;
     }
     product_words(q, folder, &words);

@@ -50,7 +50,8 @@ static void add_no_gpu(struct qualify *q, const struct report *r, struct stage_r
         .id = "no-gpu-answers",
         .severity = SEVERITY_ERROR,
         .title = "A GPU was asked for, and none answers",
-        .claim = "--device names a GPU. Neither CUDA nor HIP shows one to this user in this process.",
+        .claim =
+            "--device names a GPU. Neither CUDA nor HIP shows one to this user in this process.",
         .confidence = 1};
     for (size_t i = 0; i < r->notes.count; i++) {
         *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "assay probe --why",
@@ -98,11 +99,10 @@ void qualify_device(struct qualify *q, struct stage_result *s)
     if (!q->device_named) {
         q->device = gpus != 0 ? "cuda" : "cpu";
         if (gpus == 0) {
-            qualify_not_run(s,
-                            arena_fmt(a, "no GPU: neither CUDA nor HIP shows one here; %s",
-                                      s->measured),
-                            "assay probe --why tells why no GPU answers; --device cpu asks "
-                            "about the CPU alone");
+            qualify_not_run(
+                s, arena_fmt(a, "no GPU: neither CUDA nor HIP shows one here; %s", s->measured),
+                "assay probe --why tells why no GPU answers; --device cpu asks "
+                "about the CPU alone");
         }
     } else if (!cpu_only && gpus == 0) {
         add_no_gpu(q, &r, s);

@@ -124,12 +124,12 @@ static const char *torch_name(const struct report *r)
 
 static void no_probe(struct qualify *q, struct finding_list *findings)
 {
-    *VEC_PUSH(q->cli->arena, findings) =
-        (struct finding){.id = "torch-not-tried",
-                         .severity = SEVERITY_UNKNOWN,
-                         .title = "No operator of PyTorch could be tried",
-                         .claim = "The campaign ended without a single probe.",
-                         .confidence = 1};
+    *VEC_PUSH(q->cli->arena,
+              findings) = (struct finding){.id = "torch-not-tried",
+                                           .severity = SEVERITY_UNKNOWN,
+                                           .title = "No operator of PyTorch could be tried",
+                                           .claim = "The campaign ended without a single probe.",
+                                           .confidence = 1};
 }
 
 void qualify_torch(struct qualify *q, struct stage_result *s)
@@ -144,10 +144,9 @@ void qualify_torch(struct qualify *q, struct stage_result *s)
     if (probes_of(&r) == 0) {
         no_probe(q, &s->findings);
     }
-    s->measured = arena_fmt(q->cli->arena, "%lld probes of %s, forward and backward; %s",
-                            (long long)probes_of(&r),
-                            q->full ? "all operators" : "linear in bfloat16 and float32",
-                            torch_name(&r));
+    s->measured = arena_fmt(
+        q->cli->arena, "%lld probes of %s, forward and backward; %s", (long long)probes_of(&r),
+        q->full ? "all operators" : "linear in bfloat16 and float32", torch_name(&r));
     qualify_judge(q, "torch", TORCH_WEIGHT, s);
 }
 

@@ -103,8 +103,8 @@ enum status qualify_save(struct qualify *q, const struct report *r, int status, 
     judged.outcome = status == EXIT_FINE      ? SEVERITY_OK
                      : status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN
                                               : SEVERITY_ERROR;
-    TRY(run_folder_write(a, q->folder, "qualification.json",
-                         render(q, &judged, "json", RECORD_MAX), err));
+    TRY(run_folder_write(a, q->folder, "qualification.json", render(q, &judged, "json", RECORD_MAX),
+                         err));
     *VEC_PUSH(a, &paths) = arena_fmt(a, "%s/qualification.json", q->folder);
     for (size_t i = 0; i < q->runs.count; i++) {
         *VEC_PUSH(a, &paths) = q->runs.items[i];

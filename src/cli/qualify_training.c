@@ -29,8 +29,7 @@ void qualify_training(struct qualify *q, struct stage_result *s)
         *VEC_PUSH(q->cli->arena,
                   &s->findings) = (struct finding){.id = "training-not-tried",
                                                    .severity = SEVERITY_UNKNOWN,
-                                                   .title =
-                                                       "The short training could not be tried",
+                                                   .title = "The short training could not be tried",
                                                    .claim = t->why};
         qualify_judge(q, "training", TRAINING_WEIGHT, s);
         return;

@@ -7,9 +7,9 @@
 #ifndef ASSAY_CLI_STAGE_TRAINING_H
 #define ASSAY_CLI_STAGE_TRAINING_H
 
-#include "cli/command.h"
-
 #include "base/finding.h"
+
+#include "cli/command.h"
 
 /* What came of it. `why` is NULL when it ran: then the lists hold what is wrong. A training that broke off leaves
  * `checkpoint_read` or `resumed` false. */
