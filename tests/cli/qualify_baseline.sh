@@ -30,10 +30,10 @@ PY
 "$ASSAY" checkpoint hash model -o model/assay-manifest.json -q
 cat good.sh >writes.sh
 echo 'mkdir -p runs && rm -rf runs/checkpoint-240 && cp -r model runs/checkpoint-240' >>writes.sh
-expect "a sound checkpoint" 0 "$ASSAY" qualify --only training,command,checkpoint --save whole -- sh writes.sh
+expect "a sound checkpoint" 0 "$ASSAY" qualify --only command,checkpoint --save whole -- sh writes.sh
 says "it was found" out "the command's: $TMP/runs/checkpoint-240"
 echo 'printf "\001" | dd of=runs/checkpoint-240/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null' >>writes.sh
-expect "a flipped bit" 1 "$ASSAY" qualify --only training,command,checkpoint --save bit -- sh writes.sh
+expect "a flipped bit" 1 "$ASSAY" qualify --only command,checkpoint --save bit -- sh writes.sh
 grep -q 'stage checkpoint *failed' out || { echo "FAILED: the flipped bit passes"; FAILED=1; }
 says "a flipped bit" out "not qualified"
 
