@@ -4,7 +4,8 @@
 #
 #   gate.sh [FOLDER]     writes qualification.json, junit.xml, report.html, summary.md to FOLDER (default: assay-gate)
 #
-#   QUALIFY_OPTIONS      more options of 'assay qualify', such as --python /srv/venv
+#   QUALIFY_OPTIONS      more options of 'assay qualify': --python /srv/venv --device cuda; what is not asked for, as
+#                        --skip linear-attention: a stage that was asked for and cannot run closes the gate
 #   STACK_LOCK           a file of 'assay snapshot': what changed since is told too (and fails nothing by itself)
 #
 # Exit status: that of 'assay qualify'. 0 nothing wrong, 1 a fault was found, 2 could not tell: never taken as a pass.

@@ -1,234 +1,405 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * assay qualify: a table of stages, run in order. A stage is listed when it works; later work adds
- * rows. Where a stage finds an error that makes the next ones meaningless, the rest is "not run".
+ * assay qualify: a table of stages, run in order, and the verdict over them. Where a stage finds an error that
+ * makes the next ones meaningless, the rest is "not run". What was asked for and did not run is never a pass:
+ * the exit status is then 2 at best. A user who does not ask for a stage leaves it out by name (--skip, --only).
  */
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include <sys/stat.h>
+
+#include "base/vec.h"
 
 #include "cli/command.h"
 #include "cli/command_list.h"
-#include "cli/probe.h"
+#include "cli/qualify.h"
+#include "cli/qualify_tables.h"
+#include "cli/run_report.h"
 #include "cli/session.h"
-#include "cli/stage_training.h"
-#include "diagnosis/judge.h"
-
-/* A BLAS that is wrong or strays costs as much as a device that may not be opened. */
-enum {
-    OPERATORS_WEIGHT = 40,
-    TRAINING_WEIGHT = 40
-};
-
-struct qualify {
-    struct cli *cli;
-    const struct knowledge *k;
-    struct facts *facts;
-    const char *measured; /* what the stage says of itself beside its findings; NULL: nothing */
-    bool trained;
-};
+#include "cli/trial.h"
 
 struct stage {
     const char *name;
     const char *what;
     bool stops; /* an error here makes later stages meaningless */
-    /* NULL when it ran, else why it did not. */
-    const char *(*run)(struct qualify *q, struct finding_list *findings, struct health *ret_health);
+    void (*run)(struct qualify *q, struct stage_result *s);
 };
-
-static const char *run_host(struct qualify *q, struct finding_list *findings,
-                            struct health *ret_health)
-{
-    doctor_judge(q->cli->arena, q->k, q->facts, "host", findings, ret_health);
-    return NULL;
-}
-
-static const char *run_stack(struct qualify *q, struct finding_list *findings,
-                             struct health *ret_health)
-{
-    doctor_judge(q->cli->arena, q->k, q->facts, "stack", findings, ret_health);
-    return NULL;
-}
-
-/* Points for a stage that is sound or not. */
-static void judge_whole(struct qualify *q, const char *id, int weight,
-                        const struct finding_list *findings, struct health *ret_health)
-{
-    if (session_exit(findings) == EXIT_FAULT) {
-        *VEC_PUSH(q->cli->arena, ret_health) = (struct health_row){
-            .id = id, .severity = SEVERITY_ERROR, .weight = weight, .lost = weight};
-        ret_health->score = 100 - weight;
-        ret_health->confidence = 1;
-    }
-}
-
-/* The BLAS that programs of this machine get, under guard and against a reference. */
-static const char *run_operators(struct qualify *q, struct finding_list *findings,
-                                 struct health *ret_health)
-{
-    struct err err = {0};
-    uint64_t probes = 0;
-    if (strcmp(cli_value(q->cli, "root", ""), "") != 0) {
-        return "only this machine's own libraries can be tried, and --root names another";
-    }
-    if (probe_quick(q->cli, findings, &probes, &err) != ST_OK) {
-        return arena_strdup(q->cli->arena, err.text);
-    }
-    judge_whole(q, "operators", OPERATORS_WEIGHT, findings, ret_health);
-    return probes != 0 ? NULL : "no BLAS library is installed here (libblas.so.3)";
-}
-
-/* A short training whose course is known. */
-static const char *run_training(struct qualify *q, struct finding_list *findings,
-                                struct health *ret_health)
-{
-    if (strcmp(cli_value(q->cli, "root", ""), "") != 0) {
-        return "only this machine can train, and --root names another";
-    }
-    const char *why = stage_training(q->cli, findings, &q->measured);
-    q->trained = why == NULL;
-    if (why != NULL) { /* never a pass */
-        *VEC_PUSH(q->cli->arena,
-                  findings) = (struct finding){.id = "training-not-tried",
-                                               .severity = SEVERITY_UNKNOWN,
-                                               .title = "The short training could not be tried",
-                                               .claim = why};
-    }
-    judge_whole(q, "training", TRAINING_WEIGHT, findings, ret_health);
-    return NULL;
-}
 
 static const struct stage stages[] = {
-    {"host", "kernel, devices, permissions, limits, firmware", false, run_host},
-    {"stack", "driver, runtime, libraries, framework, extensions, switches", false, run_stack},
-    {"operators", "matrix products of the CPU's BLAS, guarded and checked", false, run_operators},
-    {"training", "a short training on this CPU, held against its known course", false,
-     run_training},
+    {"host", "kernel, devices, permissions, limits, firmware", false, qualify_host},
+    {"stack", "driver, runtime, libraries, framework, extensions, switches", false, qualify_stack},
+    {"device", "a guard that catches planted faults on each device", true, qualify_device},
+    {"operators", "matrix products of the CPU's BLAS, guarded and checked", false,
+     qualify_operators},
+    {"torch", "operators of the user's PyTorch", false, qualify_torch},
+    {"evidence", "the libraries that really computed", false, qualify_evidence},
+    {"linear-attention", "the gated delta rule, output and gradients", false,
+     qualify_linear_attention},
+    {"training", "a short training on this CPU, held against its known course", true,
+     qualify_training},
+    {"command", "the user's own training command under supervision", false, qualify_command},
+    {"checkpoint", "what was saved, verified", false, qualify_checkpoint},
+    {"resume", "training resumed from a checkpoint", false, qualify_resume},
 };
 
-static const char *verdict_of(const struct finding_list *findings)
+static double now_s(void)
 {
-    switch (session_exit(findings)) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- which stages are asked for ---- */
+
+static enum status mark(const char *option, const char *list, bool *marks, struct err *err)
+{
+    struct str rest = str_of(list);
+    struct str name;
+    while (str_cut(&rest, ',', &name)) {
+        bool known = false;
+        for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+            if (str_is(name, stages[i].name)) {
+                marks[i] = known = true;
+            }
+        }
+        if (!known) {
+            return err_set(err, ST_USAGE,
+                           "--%s: there is no stage '%.*s'; there are host, stack, device, "
+                           "operators, torch, evidence, linear-attention, training, command, "
+                           "checkpoint, resume",
+                           option, STR_ARG(name));
+        }
+    }
+    return ST_OK;
+}
+
+static enum status choose(const struct cli *cli, bool *ret_asked, struct err *err)
+{
+    bool only[ARRAY_LEN(stages)] = {false};
+    bool skip[ARRAY_LEN(stages)] = {false};
+    const char *list;
+    for (size_t i = 0; (list = cli_repeat(cli, "only", i)) != NULL; i++) {
+        TRY(mark("only", list, only, err));
+    }
+    for (size_t i = 0; (list = cli_repeat(cli, "skip", i)) != NULL; i++) {
+        TRY(mark("skip", list, skip, err));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+        ret_asked[i] = (only[i] || !cli_flag(cli, "only")) && !skip[i];
+    }
+    return ST_OK;
+}
+
+/* ---- running them ---- */
+
+static const char *verdict_of(const struct stage_result *s)
+{
+    if (s->state != STAGE_RAN) {
+        return s->state == STAGE_NOT_RUN ? "not run" : "not asked";
+    }
+    switch (session_exit(&s->findings)) {
     case EXIT_FINE: return "passed";
     case EXIT_UNKNOWN: return "could not tell";
     default: break;
     }
-    for (size_t i = 0; i < findings->count; i++) {
-        if (findings->items[i].severity == SEVERITY_ERROR) {
+    for (size_t i = 0; i < s->findings.count; i++) {
+        if (s->findings.items[i].severity == SEVERITY_ERROR) {
             return "failed";
         }
     }
     return "conditions";
 }
 
-static void append(struct cli *cli, struct finding_list *all, const struct finding_list *some)
+static void run_stages(struct qualify *q, const bool *asked, struct stage_result *results)
 {
-    for (size_t i = 0; i < some->count; i++) {
-        *VEC_PUSH(cli->arena, all) = some->items[i];
+    struct arena *a = q->cli->arena;
+    const char *stopped = NULL;
+    double began = now_s();
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+        struct stage_result *s = &results[i];
+        *s = (struct stage_result){.health = {.score = 100, .confidence = 1}};
+        double start = now_s();
+        if (!asked[i]) {
+            s->state = STAGE_NOT_ASKED;
+            s->reason = "left out by --only or --skip";
+            continue;
+        }
+        if (trial_was_interrupted()) {
+            qualify_not_run(s, "interrupted", "run it again");
+        } else if (stopped != NULL) {
+            qualify_not_run(
+                s, arena_fmt(a, "stage %s failed, and without it this means nothing", stopped),
+                "mend that first");
+        } else {
+            cli_progress(q->cli, "stage %s: %s", stages[i].name, stages[i].what);
+            stages[i].run(q, s);
+            cli_progress(q->cli, NULL);
+        }
+        if (strcmp(stages[i].name, "evidence") == 0) {
+            q->evidence = s;
+        }
+        const char *verdict = verdict_of(s);
+        if (stages[i].stops && strcmp(verdict, "failed") == 0 && stopped == NULL) {
+            stopped = stages[i].name;
+        }
+        cli_note(q->cli, "stage %s: %s (%.1f s, %.1f s in all)", stages[i].name, verdict,
+                 now_s() - start, now_s() - began);
     }
 }
 
-static const char *overall(struct cli *cli, const struct finding_list *all, bool trained)
+/* ---- the verdict ---- */
+
+static const char *names_of(struct arena *a, const struct stage_result *results,
+                            enum stage_state state)
 {
-    const char *counts = session_counts(cli, all);
+    struct strbuf out;
+    strbuf_init(&out, a, 1000);
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+        if (results[i].state == state) {
+            strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "", stages[i].name);
+        }
+    }
+    return out.n != 0 ? out.p : NULL;
+}
+
+/* Switches and expectations that the run bore out: without them this verdict says nothing. */
+static const char *conditions_of(struct qualify *q)
+{
+    struct strbuf out;
+    strbuf_init(&out, q->cli->arena, 4000);
+    for (size_t i = 0; i < q->switches.count; i++) {
+        const struct qualify_switch *s = &q->switches.items[i];
+        if (strcmp(s->result, "took effect") == 0 && out.n + 500 < 4000) {
+            strbuf_fmt(&out, "%s%.60s %.60s (%.200s)", out.n != 0 ? ", " : "", s->name, s->value,
+                       s->evidence);
+        }
+    }
+    return out.n != 0 ? out.p : NULL;
+}
+
+static const struct finding *first_of(const struct finding_list *all, enum severity severity)
+{
     for (size_t i = 0; i < all->count; i++) {
-        if (all->items[i].severity == SEVERITY_ERROR) {
-            return arena_fmt(cli->arena, "not qualified: %s", counts);
+        if (all->items[i].severity == severity) {
+            return &all->items[i];
         }
     }
-    switch (session_exit(all)) {
-    case EXIT_FAULT: return arena_fmt(cli->arena, "qualified with conditions: %s", counts);
-    case EXIT_UNKNOWN: return arena_fmt(cli->arena, "could not tell: %s", counts);
-    default:
-        return arena_fmt(cli->arena, "what was tried is fit: %s; %s", counts,
-                         trained ? "the short training ran on the CPU alone"
-                                 : "no training was run");
+    return NULL;
+}
+
+static const char *overall(struct qualify *q, const struct finding_list *all,
+                           const struct stage_result *results, int status)
+{
+    struct arena *a = q->cli->arena;
+    const char *missing = names_of(a, results, STAGE_NOT_RUN);
+    const char *unasked = names_of(a, results, STAGE_NOT_ASKED);
+    const struct finding *error = first_of(all, SEVERITY_ERROR);
+    const char *counts = session_counts(q->cli, all);
+    const char *conditions = conditions_of(q);
+    struct strbuf out;
+    strbuf_init(&out, a, 16000);
+    if (error != NULL) {
+        strbuf_fmt(&out, "not qualified: %s; first: %s", counts, error->title);
+        if (error->remedy.count != 0) {
+            strbuf_fmt(&out, " (remedy: %s)", error->remedy.items[0]);
+        }
+    } else if (missing != NULL || first_of(all, SEVERITY_UNKNOWN) != NULL) {
+        strbuf_fmt(&out, "could not tell: %s in what was tried", counts);
+    } else if (status == EXIT_FAULT || conditions != NULL) {
+        strbuf_fmt(&out, "qualified with conditions: %s", counts);
+    } else {
+        strbuf_fmt(&out, "qualified: %s", counts);
+    }
+    if (conditions != NULL) {
+        strbuf_fmt(&out, "; it holds with %s", conditions);
+    }
+    if (missing != NULL) {
+        strbuf_fmt(&out, "; not run: %s", missing);
+    }
+    if (unasked != NULL) {
+        strbuf_fmt(&out, "; not asked: %s", unasked);
+    }
+    strbuf_fmt(&out, "; device: %s", q->device);
+    return out.p;
+}
+
+/* ---- the report ---- */
+
+static const char *summary_of(struct qualify *q, size_t i, const struct stage_result *s)
+{
+    struct arena *a = q->cli->arena;
+    if (s->state == STAGE_RAN) {
+        return arena_fmt(a, "%s: %s", s->measured != NULL ? s->measured : stages[i].what,
+                         session_counts(q->cli, &s->findings));
+    }
+    return s->needs != NULL ? arena_fmt(a, "%s; to run it: %s", s->reason, s->needs) : s->reason;
+}
+
+static void gather(struct qualify *q, const struct stage_result *results, struct report *report,
+                   struct finding_list *all, struct health *health)
+{
+    size_t ran = 0;
+    size_t missing = 0;
+    report->stages = arena_array(q->cli->arena, ARRAY_LEN(stages), sizeof *report->stages);
+    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+        const struct stage_result *s = &results[i];
+        report->stages[report->stage_count++] = (struct report_stage){
+            .name = stages[i].name, .verdict = verdict_of(s), .summary = summary_of(q, i, s)};
+        for (size_t f = 0; f < s->findings.count; f++) {
+            *VEC_PUSH(q->cli->arena, all) = s->findings.items[f];
+        }
+        if (s->state == STAGE_RAN) {
+            session_add_health(q->cli, health, &s->health);
+        }
+        ran += s->state == STAGE_RAN;
+        missing += s->state == STAGE_NOT_RUN;
+    }
+    if (ran + missing != 0) { /* what was not run was not told */
+        health->confidence *= (double)ran / (double)(ran + missing);
     }
 }
 
-/* All stages, or those of --only. */
-static bool is_wanted(const struct cli *cli, const char *name)
+static int finish(struct qualify *q, const struct stage_result *results)
 {
-    const char *only;
-    for (size_t i = 0; (only = cli_repeat(cli, "only", i)) != NULL; i++) {
-        if (strcmp(only, name) == 0) {
-            return true;
+    struct err err = {0};
+    struct finding_list all = {0};
+    struct health health = {.score = 100};
+    struct report report = {.command = "qualify", .schema_version = 1};
+    gather(q, results, &report, &all, &health);
+    report.lists[report.list_count++] = (struct report_list){.key = "findings", .findings = &all};
+    struct report_table changes;
+    qualify_tables(q, &report);
+    if (qualify_baseline(q, &report, &all, &changes, &err) != ST_OK) {
+        return cli_fail(q->cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    if (changes.row_count != 0) {
+        report.tables[report.table_count++] = changes;
+    }
+    findings_sort(&all);
+    int status = session_exit(&all);
+    if (status == EXIT_FINE && names_of(q->cli->arena, results, STAGE_NOT_RUN) != NULL) {
+        status = EXIT_UNKNOWN;
+    }
+    session_score(q->cli, &health, &report.score);
+    report.notes = q->notes;
+    report.verdict = overall(q, &all, results, status);
+    if (q->keep) {
+        *VEC_PUSH(q->cli->arena, &report.notes) = arena_fmt(
+            q->cli->arena, "kept in %s: qualification.json, report.html%s", q->folder,
+            q->runs.count != 0 ? ", run folders" : "");
+        if (qualify_save(q, &report, status, &err) != ST_OK) {
+            cli_fail(q->cli, EXIT_UNKNOWN, "%s", err.text);
+            status = status == EXIT_FINE ? EXIT_UNKNOWN : status;
         }
     }
-    return cli_repeat(cli, "only", 0) == NULL;
+    return session_report(q->cli, &report, status);
+}
+
+/* ---- starting ---- */
+
+/* A folder stands for the python in it. */
+static const char *python_of(struct cli *cli)
+{
+    const char *named = cli_value(cli, "python", NULL);
+    const char *venv = getenv("VIRTUAL_ENV");
+    struct stat s;
+    if (named == NULL && venv != NULL && venv[0] != '\0') {
+        named = venv;
+    }
+    if (named != NULL && stat(named, &s) == 0 && S_ISDIR(s.st_mode)) {
+        return arena_fmt(cli->arena, "%s/bin/python", named);
+    }
+    return named;
+}
+
+static enum status check_options(struct cli *cli, struct err *err)
+{
+    const char *expect;
+    for (size_t i = 0; (expect = cli_repeat(cli, "expect", i)) != NULL; i++) {
+        TRY(run_report_check_expect(expect, err));
+    }
+    if (cli_flag(cli, "timeout") && cli->operands.count == 0) {
+        return err_set(err, ST_USAGE, "--timeout limits the training command: give one after --");
+    }
+    return ST_OK;
 }
 
 static int run_qualify(struct cli *cli)
 {
     struct err err = {0};
-    struct qualify q = {.cli = cli};
+    const char *device = cli_value(cli, "device", "auto");
+    bool asked[ARRAY_LEN(stages)];
+    struct stage_result *results = arena_array(cli->arena, ARRAY_LEN(stages), sizeof *results);
+    struct qualify q = {
+        .cli = cli,
+        .full = strcmp(cli_value(cli, "level", "quick"), "full") == 0,
+        .other_machine = strcmp(cli_value(cli, "root", ""), "") != 0,
+        .device_named = strcmp(device, "auto") != 0,
+        .device = strcmp(device, "auto") == 0 ? "cpu" : device,
+        .python = python_of(cli),
+    };
+    if (choose(cli, asked, &err) != ST_OK || check_options(cli, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
+    cli_progress(cli, "reading facts of the machine");
     if (session_knowledge(cli, &q.k, &err) != ST_OK ||
         session_collect(cli, q.k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
-                        &q.facts, &err) != ST_OK) {
-        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+                        &q.facts, &err) != ST_OK ||
+        qualify_open_folder(&q, &err) != ST_OK) {
+        return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
-    struct finding_list all = {0};
-    struct health health = {.score = 100};
-    struct report report = {.command = "qualify", .schema_version = 1};
-    report.stages = arena_array(cli->arena, ARRAY_LEN(stages), sizeof *report.stages);
-    bool stopped = false;
-    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
-        struct report_stage *row = &report.stages[report.stage_count++];
-        *row = (struct report_stage){.name = stages[i].name, .verdict = "not run"};
-        if (stopped) {
-            row->summary = "an earlier stage failed";
-            continue;
-        }
-        if (!is_wanted(cli, stages[i].name)) {
-            row->summary = "--only names others";
-            continue;
-        }
-        cli_progress(cli, "stage %s: %s", stages[i].name, stages[i].what);
-        struct finding_list found = {0};
-        struct health part = {.score = 100};
-        q.measured = NULL;
-        const char *skipped = stages[i].run(&q, &found, &part);
-        if (skipped != NULL) {
-            row->summary = skipped;
-            continue;
-        }
-        row->verdict = verdict_of(&found);
-        row->summary = arena_fmt(cli->arena, "%s: %s",
-                                 q.measured != NULL ? q.measured : stages[i].what,
-                                 session_counts(cli, &found));
-        stopped = stages[i].stops && strcmp(row->verdict, "failed") == 0;
-        append(cli, &all, &found);
-        session_add_health(cli, &health, &part);
-    }
-    findings_sort(&all);
-    report.lists[report.list_count++] = (struct report_list){.key = "findings", .findings = &all};
-    report.verdict = overall(cli, &all, q.trained);
-    session_score(cli, &health, &report.score);
-    return session_report(cli, &report, session_exit(&all));
+    trial_catch_signals();
+    run_stages(&q, asked, results);
+    int status = finish(&q, results);
+    qualify_close_folder(&q);
+    return status;
 }
 
 static const char *const description[] = {
     "Runs the stages of a qualification in order and ends with a verdict: qualified, qualified with "
-    "conditions, not qualified, could not tell. The stages that exist are host and stack, which "
-    "read and judge; operators, which tries matrix products of the BLAS library that programs here "
-    "get, in child processes; and training, which trains a small model that is compiled in for 100 updates on "
-    "the CPU, saves it and goes on from the checkpoint. A check that was skipped or could not be read never "
-    "counts as passed.",
+    "conditions, not qualified, could not tell. host and stack read and judge; device proves the guard on each "
+    "device; operators and torch try matrix products of the CPU's BLAS and operators of your PyTorch; evidence "
+    "records which library really computed; linear-attention tries the gated delta rule; training trains a small "
+    "model that is compiled in; command runs your own training under supervision; checkpoint and resume verify "
+    "what was saved.",
+    "A stage that was asked for and could not be run never counts as passed: the exit status is then 2 at best, "
+    "and the report says what it would take. --device cpu, --skip and --only say what is not asked for. "
+    "No training command, no stage 'command'.",
+    "--save DIR keeps qualification.json, report.html and the run folders; with a training command they are "
+    "always kept. --baseline compares with an earlier qualification.json; given several times, the noise of "
+    "figures is measured instead of assumed.",
     NULL,
 };
 
 static const struct example examples[] = {
     {"assay qualify", "judge this machine"},
+    {"assay qualify --python /srv/venv --save first -- /srv/venv/bin/python train.py --max_steps 50",
+     "the whole: machine, PyTorch, and fifty steps of your own training"},
+    {"assay qualify --device cpu --skip torch,evidence,linear-attention",
+     "a machine without GPU and without PyTorch"},
+    {"assay qualify --python /srv/venv --baseline first/qualification.json",
+     "after an update: what got worse?"},
     {"assay qualify --format junit -o qualify.xml",
      "gate a CI job; exit 0 only when nothing is wrong"},
-    {"assay qualify --only training",
-     "train a small model here and hold it against its known course"},
     {0},
 };
 
 static const struct option_spec options[] = {
-    {"python", 0, OPTION_VALUE, "PATH", "Environment to judge: its folder or its python"},
+    {"level", 0, OPTION_VALUE, "quick|full", "quick: minutes; full: all operators of PyTorch"},
+    {"device", 0, OPTION_VALUE, "auto|cpu|cuda",
+     "What to qualify; auto asks for a GPU (torch calls HIP devices cuda, too)"},
+    {"python", 0, OPTION_VALUE, "PATH",
+     "Environment with your PyTorch: its folder or its python (VIRTUAL_ENV)"},
+    {"only", 0, OPTION_REPEAT, "STAGES", "Only these stages, separated by commas"},
+    {"skip", 0, OPTION_REPEAT, "STAGES", "Not these stages"},
+    {"expect", 0, OPTION_REPEAT, "WHAT",
+     "no:NAME or yes:NAME: a library or function that must not, or must, be called"},
+    {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the training command after so long"},
+    {"save", 0, OPTION_VALUE, "DIR", "Keep qualification.json, report.html and run folders in DIR"},
+    {"baseline", 0, OPTION_REPEAT, "FILE", "Compare with this earlier qualification.json"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
-    {"only", 0, OPTION_REPEAT, "host|stack|operators|training",
-     "Run this stage alone; may be given again"},
     REPORT_OPTIONS,
     {0},
 };
@@ -236,8 +407,8 @@ static const struct option_spec options[] = {
 const struct command command_qualify = {
     .name = "qualify",
     .summary = "Run the stages of a qualification in order and give a verdict",
-    .operands = "",
-    .operand_kind = "none",
+    .operands = "[COMMAND...]",
+    .operand_kind = "file",
     .description = description,
     .examples = examples,
     .options = options,

@@ -102,8 +102,8 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
 /* --- what other commands run (probe_gemm.c) ------------------------------------------------------ */
 
 /* The quick plan on the BLAS that programs of this machine get: the stage `operators` of qualify.
- * *ret_probes is 0 when there is none. */
+ * *ret_probes is 0 when there is none; *ret_per_second is the rate of the slowest, NaN when it is not known. */
 enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
-                        struct err *err) MUST_USE;
+                        double *ret_per_second, struct err *err) MUST_USE;
 
 #endif

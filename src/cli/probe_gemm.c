@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matrix products of vendor libraries: options to a plan, the guard's proof, one campaign a library. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -256,8 +257,9 @@ static bool is_default(const struct probe_library *library)
 }
 
 enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t *ret_probes,
-                        struct err *err)
+                        double *ret_per_second, struct err *err)
 {
+    double slowest = NAN;
     struct trial_set set = {0};
     struct probe_library_list all = {0};
     TRY(make_plan(cli, GEMM_LEVEL_QUICK, &set.plan, err));
@@ -270,6 +272,13 @@ enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t
     if (set.libraries.count != 0) {
         TRY(try_all(cli, &set, findings, err));
     }
+    for (size_t i = 0; i < set.libraries.count; i++) {
+        const struct gemm_result *r = set.runs[i].result;
+        if (r != NULL && r->probes != 0 && r->seconds > 0) {
+            slowest = fmin(slowest, (double)r->probes / r->seconds); /* fmin leaves NaN out */
+        }
+    }
     *ret_probes = set.probes;
+    *ret_per_second = slowest;
     return ST_OK;
 }

@@ -318,7 +318,7 @@ static enum status check_resumed(struct cli *cli, struct arena *a, const struct 
 /* ---- the stage ---- */
 
 static enum status run_whole(struct cli *cli, struct arena *a, struct course *c,
-                             struct finding_list *findings, struct err *err)
+                             struct training_result *result, struct err *err)
 {
     struct trainer t;
     enum status status = open_trainer(&t, a, c, PRECISION_F32, err);
@@ -330,18 +330,20 @@ static enum status run_whole(struct cli *cli, struct arena *a, struct course *c,
     }
     if (status == ST_OK) {
         c->largest = deviation(c, STEPS);
-        check_course(cli, c, findings);
-        status = check_checkpoint(cli, c, findings, err);
+        check_course(cli, c, &result->course);
+        status = check_checkpoint(cli, c, &result->checkpoint, err);
+        result->checkpoint_read = status == ST_OK;
     }
     if (status == ST_OK) {
-        status = check_resumed(cli, a, c, &t, findings, err);
+        status = check_resumed(cli, a, c, &t, &result->resumption, err);
+        result->resumed = status == ST_OK;
     }
     close_trainer(&t);
     return status;
 }
 
 static const char *train_in(struct cli *cli, struct arena *a, const char *folder,
-                            struct finding_list *findings, const char **ret_summary)
+                            struct training_result *result)
 {
     struct err err = {0};
     struct course c = {.model_dir = folder, .run_dir = arena_fmt(a, "%s/run", folder)};
@@ -354,36 +356,37 @@ static const char *train_in(struct cli *cli, struct arena *a, const char *folder
         return unfit;
     }
     cli_progress(cli, "stage training: %d updates, a checkpoint, %d updates again", STEPS, HALF);
-    enum status status = run_whole(cli, a, &c, findings, &err);
+    enum status status = run_whole(cli, a, &c, result, &err);
     if (status == ST_FORMAT) { /* a value that is not finite, or a checkpoint that cannot be read */
-        add(cli, findings, SEVERITY_ERROR, "training-broke", "A short training broke off",
+        add(cli, &result->course, SEVERITY_ERROR, "training-broke", "A short training broke off",
             arena_strdup(cli->arena, err.text), probe_remedy);
         return NULL;
     }
     if (status != ST_OK) {
         return arena_strdup(cli->arena, err.text);
     }
-    *ret_summary = arena_fmt(
+    result->tokens_per_second = (double)c.tokens / c.seconds;
+    result->summary = arena_fmt(
         cli->arena,
         "%d updates: loss %.4f to %.4f, evaluation %.4f, off float64 by %.0e at most, "
-        "%.0f tokens/s; resumed at %d",
-        STEPS, c.loss[1], c.loss[STEPS], c.final_eval, c.largest, (double)c.tokens / c.seconds,
-        HALF);
+        "%.0f tokens/s",
+        STEPS, c.loss[1], c.loss[STEPS], c.final_eval, c.largest, result->tokens_per_second);
     return NULL;
 }
 
-const char *stage_training(struct cli *cli, struct finding_list *findings, const char **ret_summary)
+void stage_training(struct cli *cli, struct training_result *ret_result)
 {
     const char *base = getenv("TMPDIR");
     char *folder = arena_fmt(cli->arena, "%s/assay-training-XXXXXX",
                              base != NULL && base[0] == '/' ? base : "/tmp");
+    *ret_result = (struct training_result){0};
     if (mkdtemp(folder) == NULL) {
-        return arena_fmt(cli->arena, "cannot make a folder for it: '%s': %s", folder,
-                         strerror(errno));
+        ret_result->why = arena_fmt(cli->arena, "cannot make a folder for it: '%s': %s", folder,
+                                    strerror(errno));
+        return;
     }
     struct arena *a = arena_new(0);
-    const char *why = train_in(cli, a, folder, findings, ret_summary);
+    ret_result->why = train_in(cli, a, folder, ret_result);
     arena_free(a);
     remove_all(folder);
-    return why;
 }

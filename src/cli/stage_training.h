@@ -7,11 +7,21 @@
 #ifndef ASSAY_CLI_STAGE_TRAINING_H
 #define ASSAY_CLI_STAGE_TRAINING_H
 
+#include "base/finding.h"
+
 #include "cli/command.h"
 
-/* NULL when it ran, and what is wrong is among the findings; else why it did not. `ret_summary` says what was
- * measured. */
-const char *stage_training(struct cli *cli, struct finding_list *findings,
-                           const char **ret_summary);
+/* What came of it. `why` is NULL when it ran: then the lists hold what is wrong. A training that broke off leaves
+ * `checkpoint_read` or `resumed` false. */
+struct training_result {
+    const char *why;     /* it could not be tried */
+    const char *summary; /* what was measured */
+    double tokens_per_second;
+    bool checkpoint_read, resumed;
+    struct finding_list course, checkpoint, resumption;
+};
+
+/* Trains, verifies the checkpoint and resumes from one; all files are gone afterwards. */
+void stage_training(struct cli *cli, struct training_result *ret_result);
 
 #endif

@@ -172,7 +172,7 @@ static void stages(struct strbuf *out, const struct report_options *o, const str
         enum severity sev = strcmp(s->verdict, "passed") == 0   ? SEVERITY_OK
                             : strcmp(s->verdict, "failed") == 0 ? SEVERITY_ERROR
                                                                 : SEVERITY_UNKNOWN;
-        strbuf_fmt(out, "%sstage %-10s%s %s%-14s%s  %s\n", bold(o), s->name, plain(o), tint(o, sev),
+        strbuf_fmt(out, "%sstage %-16s%s %s%-14s%s  %s\n", bold(o), s->name, plain(o), tint(o, sev),
                    s->verdict, plain(o), s->summary);
     }
     if (r->stage_count != 0) {

@@ -15,7 +15,7 @@ hosts=$SOURCE/tests/hosts
 gate() {
     local want=$1 host=$2
     rm -rf assay-gate
-    expect "gate on $host" "$want" env QUALIFY_OPTIONS="--root $hosts/$host/root" sh examples/ci/gate.sh assay-gate
+    expect "gate on $host" "$want" env QUALIFY_OPTIONS="--root $hosts/$host/root --only host,stack" sh examples/ci/gate.sh assay-gate
     for f in qualification.json junit.xml report.html summary.md; do
         [ -s "assay-gate/$f" ] || { echo "FAILED gate on $host: no $f"; FAILED=1; }
     done
@@ -31,7 +31,7 @@ says "options that are wrong" err "left no record"
 
 # A snapshot beside it: told, and no verdict of its own.
 "$ASSAY" snapshot -q --root "$hosts/mi300x/root" -o mi.lock
-expect "gate with a snapshot" 0 env QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root" DIFF_OPTIONS="--root $hosts/rx7900xtx/root" \
+expect "gate with a snapshot" 0 env QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root --only host,stack" DIFF_OPTIONS="--root $hosts/rx7900xtx/root" \
     STACK_LOCK=mi.lock sh examples/ci/gate.sh assay-gate
 grep -q 'driver differs' assay-gate/summary.md || { echo "FAILED: the summary does not tell what changed"; FAILED=1; }
 
@@ -70,7 +70,7 @@ assert len(parts) == 3
 for part in parts:
     out("jenkins", "\n".join(line.strip() for line in part.splitlines()))
 PY
-export QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root" GITHUB_STEP_SUMMARY=$TMP/work/step.md
+export QUALIFY_OPTIONS="--root $hosts/rx7900xtx/root --only host,stack" GITHUB_STEP_SUMMARY=$TMP/work/step.md
 n=0
 for system in github gitlab jenkins; do
     rm -rf assay-gate run run.html step.md
@@ -86,7 +86,7 @@ done
 grep -q '^# assay qualify' <(sh examples/ci/gate.sh g >/dev/null 2>&1; cat g/summary.md) || { echo "FAILED: the summary"; FAILED=1; }
 
 # A closed gate stops the job in each system: its step fails.
-export QUALIFY_OPTIONS="--root $hosts/container-wrong-render-gid/root"
+export QUALIFY_OPTIONS="--root $hosts/container-wrong-render-gid/root --only host,stack"
 while IFS=$'\t' read -r name text; do
     case $text in *gate.sh*)
         printf '%b\n' "$text" >part.sh

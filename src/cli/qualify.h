@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * What the stages of qualify share. The stages run in the order of the table in cmd_qualify.c; a stage is a
+ * function of a file qualify_<what>.c. What another command can do is asked of that command: as a child
+ * process with a deadline, whose record (--json) is read back, so that a crash in it is a result.
+ */
+#ifndef ASSAY_CLI_QUALIFY_H
+#define ASSAY_CLI_QUALIFY_H
+
+#include "cli/command.h"
+#include "cli/stage_training.h"
+#include "diagnosis/judge.h"
+#include "facts/facts.h"
+#include "knowledge/knowledge.h"
+#include "report/report.h"
+
+enum stage_state {
+    STAGE_RAN = 0,
+    STAGE_NOT_RUN,   /* it was asked for and could not be tried: never a pass */
+    STAGE_NOT_ASKED, /* the user left it out */
+};
+
+struct stage_result {
+    enum stage_state state;
+    const char *reason;           /* of NOT_RUN and NOT_ASKED */
+    const char *needs;            /* what it would take to run it; NULL */
+    const char *measured;         /* what the stage says of itself beside its findings; NULL */
+    struct finding_list findings; /* of a stage that ran */
+    struct health health;
+};
+
+/* A number that can be compared with that of an earlier qualification. */
+struct qualify_figure {
+    const char *name, *unit;
+    double value; /* more is better */
+};
+
+/* A switch of the environment, or an expectation, and what became of it. */
+struct qualify_switch {
+    const char *name, *value, *result, *evidence;
+};
+
+/* Who served how many calls of which run. */
+struct qualify_path {
+    const char *run, *library, *function, *build_id, *path;
+    int64_t calls;
+};
+
+struct qualify {
+    struct cli *cli;
+    const struct knowledge *k;
+    struct facts *facts;
+    bool full;          /* --level full */
+    bool other_machine; /* --root */
+    const char *device; /* "cpu" or "cuda" (HIP as well): what is qualified */
+    bool device_named;  /* by the user */
+    const char *python; /* interpreter with the user's PyTorch; NULL: none was named */
+    const char *folder; /* results and run folders; absolute */
+    bool keep;          /* the folder stays */
+    struct training_result training;
+    bool command_ran;
+    double command_began; /* CLOCK_REALTIME, seconds */
+    VEC_OF(struct qualify_figure) figures;
+    VEC_OF(struct qualify_switch) switches;
+    VEC_OF(struct qualify_path) paths;
+    struct text_list runs;         /* run folders that were kept */
+    struct stage_result *evidence; /* result of that stage, which the command may complete */
+    struct text_list notes;
+};
+
+/* ---- stages ---- */
+
+void qualify_host(struct qualify *q, struct stage_result *s);
+void qualify_stack(struct qualify *q, struct stage_result *s);
+void qualify_device(struct qualify *q, struct stage_result *s);
+void qualify_operators(struct qualify *q, struct stage_result *s);
+void qualify_torch(struct qualify *q, struct stage_result *s);
+void qualify_evidence(struct qualify *q, struct stage_result *s);
+void qualify_linear_attention(struct qualify *q, struct stage_result *s);
+void qualify_training(struct qualify *q, struct stage_result *s);
+void qualify_command(struct qualify *q, struct stage_result *s);
+void qualify_checkpoint(struct qualify *q, struct stage_result *s);
+void qualify_resume(struct qualify *q, struct stage_result *s);
+
+/* ---- helpers (qualify_child.c) ---- */
+
+/* Runs "assay WORDS... --json" and reads its record. *ret_exit is its exit status, -1 when it was stopped at the
+ * limit. ST_UNSUPPORTED: it left no record, and err has its last words. */
+enum status qualify_child(struct qualify *q, const char *what, const struct text_list *words,
+                          double limit_s, struct report *ret_report, int *ret_exit,
+                          struct err *err) MUST_USE;
+
+/* The stage was asked for and could not be tried. */
+void qualify_not_run(struct stage_result *s, const char *reason, const char *needs);
+
+/* Adds the findings of a record that speak of something; those that are OK say nothing. */
+void qualify_take(struct qualify *q, const struct report *r, struct finding_list *to);
+
+/* Points for a stage that is sound or not: lost when the findings hold a fault. */
+void qualify_judge(struct qualify *q, const char *id, int weight, struct stage_result *s);
+
+const struct report_table *qualify_table(const struct report *r, const char *key);
+/* The cell of a row, or one that is null. */
+struct value qualify_cell(const struct report_table *t, size_t row, const char *column);
+/* The same as a text; "" where it is none. */
+const char *qualify_text(const struct report_table *t, size_t row, const char *column);
+
+/* ---- the path that ran (qualify_evidence.c) ---- */
+
+/* Adds who served the run in `folder`, whose record is `r`; what libraries said of themselves in its stdout
+ * counts, too. Returns the number of calls. */
+int64_t qualify_add_paths(struct qualify *q, const char *name, const char *folder,
+                          const struct report *r);
+
+/* Words for "assay run": --expect for what switches of the environment and the user expect. */
+void qualify_add_expectations(struct qualify *q, struct text_list *words);
+
+/* What became of the switches that are set and of expectations, by the run in `folder`. */
+void qualify_judge_switches(struct qualify *q, const char *name, const char *folder,
+                            const struct report *r, struct finding_list *findings);
+
+/* ---- an earlier qualification, and what is kept ---- */
+
+/* Compares with the files of --baseline: findings where it got worse. *ret_table gets the changes. */
+enum status qualify_baseline(struct qualify *q, const struct report *now,
+                             struct finding_list *findings, struct report_table *ret_table,
+                             struct err *err) MUST_USE;
+
+/* The folder of --save, or a temporary one. */
+enum status qualify_open_folder(struct qualify *q, struct err *err) MUST_USE;
+void qualify_close_folder(struct qualify *q);
+
+/* qualification.json and report.html. */
+enum status qualify_save(struct qualify *q, const struct report *r, int status,
+                         struct err *err) MUST_USE;
+
+#endif
