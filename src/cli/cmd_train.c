@@ -38,9 +38,10 @@ static const char *const description[] = {
     "Trains a language model of a Hugging Face folder on the CPU with own arithmetic in float64, float32 or "
     "bfloat16: a workload whose every step is known, to hold other stacks against. Slow beside a GPU, and "
     "meant to be: nothing in it depends on a framework.",
-    "Data are JSONL or a JSON list of {\"text\"}, Alpaca, {\"messages\"} or {\"input_ids\", \"labels\"} "
-    "records, a safetensors file with input_ids, or a text file (*.txt). The loss of an update is the sum over its labels divided "
-    "by their number; the first update of a warm-up has learning rate 0.",
+    "Data are JSONL or a JSON list of {\"text\"}, Alpaca, {\"messages\"} or {\"input_ids\", "
+    "\"labels\"} records, a safetensors file with input_ids, or a text file (*.txt). The loss of an "
+    "update is the sum over its labels divided by their number; the first update of a warm-up has "
+    "learning rate 0.",
     "--save DIR keeps metrics.jsonl and checkpoints that transformers (or PEFT, with --lora) loads. A run "
     "that was killed goes on with --resume, bit for bit, on the same machine with as many threads. Exit "
     "status 1 when a value became NaN or infinite; its tensor is named.",

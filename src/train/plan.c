@@ -181,7 +181,8 @@ static uint64_t activation_reals(const struct plan_wish *w, const struct plan_co
 static uint64_t logit_reals(const struct plan_wish *w)
 {
     uint64_t rows = larger(LOGITS_AT_ONCE / w->config->vocab, LOGITS_ROWS_MIN);
-    return (rows < w->tokens ? rows : w->tokens) * w->config->vocab;
+    /* Twice: between forward and backward the tape does not get the same block again. */
+    return 2 * (rows < w->tokens ? rows : w->tokens) * w->config->vocab;
 }
 
 /* ---- the machine ---- */

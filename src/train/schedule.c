@@ -44,7 +44,8 @@ static double three_stage(const struct schedule *s, uint64_t done)
     if (done < s->hold) {
         return s->lr;
     }
-    return s->lr * pow(DECAY, (double)((done - s->hold) / DECAY_EVERY));
+    uint64_t whole = (done - s->hold) / DECAY_EVERY; /* a staircase */
+    return s->lr * pow(DECAY, (double)whole);
 }
 
 double schedule_lr(const struct schedule *s, uint64_t done)

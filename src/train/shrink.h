@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A small model of the same family: the same vocabulary (and so the same tokenizer), the same kinds of layers in
- * the same order, the same width of a head; fewer layers and fewer heads, narrower. To split what the environment breaks
- * from what the size breaks.
+ * A small model of the same family: the same vocabulary (and so the same tokenizer), the same kinds of
+ * layers in the same order, the same width of a head; fewer layers and fewer heads, narrower. To split
+ * what the environment breaks from what the size breaks.
  */
 #ifndef ASSAY_TRAIN_SHRINK_H
 #define ASSAY_TRAIN_SHRINK_H
