@@ -35,9 +35,9 @@ static int run_train_command(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Trains a language model of a Hugging Face folder or a GGUF file on the CPU with own arithmetic in "
-    "float64, float32 or bfloat16: a workload whose every step is known, to hold other stacks against. Slow beside a GPU, and "
-    "meant to be: nothing in it depends on a framework.",
+    "Trains a language model of a Hugging Face folder or a GGUF file on the CPU with own arithmetic "
+    "in float64, float32 or bfloat16: a workload whose every step is known, to hold other stacks "
+    "against. Slow beside a GPU, and meant to be: nothing in it depends on a framework.",
     "Data are JSONL or a JSON list of {\"text\"}, Alpaca, {\"messages\"} or {\"input_ids\", "
     "\"labels\"} records, a safetensors file with input_ids, or a text file (*.txt). The loss of an "
     "update is the sum over its labels divided by their number; the first update of a warm-up has "

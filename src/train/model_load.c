@@ -106,7 +106,7 @@ enum status params_read_file(struct param_list *list, const char *path, param_na
         if (p == NULL) {
             s = err_set(
                 err, ST_FORMAT,
-                "%s: tensor '%s' is no parameter of this model: does config.json belong to it?",
+                "%s: tensor '%s' is no parameter of this model: does the configuration belong to it?",
                 path, issue_text(scratch, str_of(t->name)));
         } else {
             struct arena_mark mark = arena_mark(scratch);
