@@ -6,7 +6,8 @@ check: the model of FILE.gguf in `assay train` beside transformers. Weights that
 transformers and the gguf package read, bit for bit; the ids of a text are equal; its loss in float32, and one
 step with all activations and gradients; LoRA lowers the loss of text that was held out, and PEFT finds the same
 loss with the adapter; greedy continuations are equal.
-speed: CPU seconds of one update with all weights trained, beside transformers' eager model and PyTorch's AdamW."""
+speed: tokens per CPU second of updates with all weights trained, beside transformers' eager model and PyTorch's
+AdamW."""
 import json
 import os
 import resource
@@ -24,12 +25,11 @@ logging.disable_progress_bar()
 
 MODE, ASSAY, FILE, SOURCE, SCRATCH = sys.argv[1:6]
 FOLDER = os.path.join(SCRATCH, "folder")
-LENGTH, STEPS, TOKENS = 128, 50, 32
+LENGTH, STEPS, TOKENS = 128, 40, 24
 LIMIT = 1e-4
 PROMPTS = ["<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n",
            "<|im_start|>user\nWrite one sentence about a rabbit.<|im_end|>\n<|im_start|>assistant\n",
-           "Alice was beginning to feel very sleepy, when suddenly the Cat",
-           "`What a curious feeling!' said Alice;"]
+           "Alice was beginning to feel very sleepy, when suddenly the Cat"]
 
 
 def assay(*words):
@@ -58,10 +58,10 @@ def write(name, text):
 
 
 def split_text():
-    """The shipped text, its last tenth of the lines held out."""
+    """The shipped text, its last twentieth of the lines held out."""
     with open(os.path.join(SOURCE, "examples/train/alice.txt")) as f:
         lines = f.readlines()
-    held = len(lines) // 10
+    held = len(lines) // 20
     return write("learn.txt", "".join(lines[:-held])), write("held.txt", "".join(lines[-held:]))
 
 
@@ -182,45 +182,45 @@ def children():
     return used.ru_utime + used.ru_stime
 
 
-def own_seconds(data, threads, steps):
-    """CPU seconds and seconds of one update: two runs of different length, so that loading falls out."""
+def own_seconds(data, steps):
+    """CPU seconds of one update: two runs of different length, so that loading falls out."""
     at = []
     for n in (1, 1 + steps):
-        began = time.perf_counter(), children()
-        assay("train", FILE, "--data", data, "--batch", "2", "--length", "256", "--lr", "1e-5", "--brief", "--quiet",
-              "--steps", str(n), "--threads", str(threads))
-        at.append((children() - began[1], time.perf_counter() - began[0]))
-    return [(b - a) / steps for a, b in zip(*at)]
+        began = children()
+        assay("train", FILE, "--data", data, "--length", "256", "--lr", "1e-5", "--brief", "--quiet", "--steps", str(n),
+              "--threads", "1")
+        at.append(children() - began)
+    return (at[1] - at[0]) / steps
 
 
-def torch_seconds(data, threads, steps):
-    torch.set_num_threads(threads)
+def torch_seconds(data, steps):
+    torch.set_num_threads(1)
     model = AutoModelForCausalLM.from_pretrained(FOLDER, dtype=torch.float32, attn_implementation="eager")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5)
     with open(data) as f:
         rows = [json.loads(line)["input_ids"] for line in f]
     times = []
-    for step in range(steps + 1):
-        ids = torch.tensor(rows[2 * step:2 * step + 2])
-        began = time.process_time(), time.perf_counter()
+    for row in rows[:steps + 1]:
+        ids = torch.tensor([row])
+        began = time.process_time()
         model(input_ids=ids, labels=ids).loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        times.append((time.process_time() - began[0], time.perf_counter() - began[1]))
-    return [sorted(t[i] for t in times[1:])[steps // 2] for i in (0, 1)]
+        times.append(time.process_time() - began)
+    return sum(times[1:]) / steps
 
 
 def speed():
+    """One thread: its CPU seconds are steady on a busy machine, seconds on all cores are not."""
     assay("train", FILE, "--convert", FOLDER)
     with open(os.path.join(SOURCE, "examples/train/alice.txt")) as f:
         ids = PreTrainedTokenizerFast(tokenizer_file=os.path.join(FOLDER, "tokenizer.json"))(f.read()).input_ids
-    rows = [ids[i:i + 256] for i in range(0, 256 * 16, 256)]
+    rows = [ids[i:i + 256] for i in range(0, 256 * 8, 256)]
     data = write("ids.jsonl", "".join(json.dumps({"input_ids": r, "labels": r}) + "\n" for r in rows))
-    print("update of 2 x 256 tokens, float32, AdamW over 134.5 M weights: tokens per CPU second on 1 thread, "
-          f"tokens per second on {os.cpu_count()}")
+    print("updates of 256 tokens, float32, AdamW over 134.5 M weights: tokens per CPU second of one thread")
     for name, seconds in (("PyTorch eager", torch_seconds), ("assay train", own_seconds)):
-        print(f"{name:14} {512 / seconds(data, 1, 3)[0]:8.1f} {512 / seconds(data, os.cpu_count(), 3)[1]:8.1f}")
+        print(f"{name:14} {256 / seconds(data, 4):8.1f}")
 
 
 if __name__ == "__main__":
