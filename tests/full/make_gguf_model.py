@@ -4,7 +4,7 @@
 
 usage: make_gguf_model.py FILE llama|qwen2|qwen3
 
-Row r of every q_proj and k_proj is (layer + 1) * 1000 + r throughout before the converter's interleaving,
+Row r of every q_proj and k_proj is ((layer + 1) * 1000 + r) / 65536 throughout before the converter's interleaving,
 so that a reader can say where each row came from; the other matrices are quantised.
 """
 import sys
@@ -72,8 +72,8 @@ def main():
         b = f"blk.{i}."
         put(b + "attn_norm.weight", 1 + some(HIDDEN))
         for name, heads in (("q", HEADS), ("k", KV)):
-            x = np.repeat((i + 1) * 1000 + np.arange(heads * DIM, dtype="f4")[:, None], HIDDEN, 1)
-            bias = np.arange(heads * DIM, dtype="f4")
+            x = np.repeat(((i + 1) * 1000 + np.arange(heads * DIM, dtype="f4")[:, None]) / 65536, HIDDEN, 1)
+            bias = np.arange(heads * DIM, dtype="f4") / 65536
             if arch == "llama":
                 x, bias = interleave(x, heads), interleave(bias, heads)
             put(f"{b}attn_{name}.weight", x)

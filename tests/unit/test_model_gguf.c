@@ -67,7 +67,8 @@ static void names_are_hugging_faces(void **state)
     }
 }
 
-/* In each file row r of q_proj and k_proj of layer i is (i + 1) * 1000 + r in Hugging Face's order. */
+/* In each file row r of q_proj and k_proj of layer i is ((i + 1) * 1000 + r) / 65536 in Hugging Face's
+ * order. */
 static void rows_are_where_they_were_before_the_converter(void **state)
 {
     (void)state;
@@ -78,12 +79,12 @@ static void rows_are_where_they_were_before_the_converter(void **state)
         for (size_t r = 0; r < 32; r++) {
             for (size_t c = 0; c < 32; c++) {
                 assert_true(value_at(m, "model.layers.1.self_attn.q_proj.weight", r * 32 + c) ==
-                            (float)(2000 + r));
+                            (float)(2000 + r) / 65536);
                 assert_true(r >= 16 || value_at(m, "model.layers.0.self_attn.k_proj.weight",
-                                                r * 32 + c) == (float)(1000 + r));
+                                                r * 32 + c) == (float)(1000 + r) / 65536);
             }
             assert_true(f != 1 ||
-                        value_at(m, "model.layers.0.self_attn.q_proj.bias", r) == (float)r);
+                        value_at(m, "model.layers.0.self_attn.q_proj.bias", r) == (float)r / 65536);
         }
         model_close(m);
     }
