@@ -245,8 +245,8 @@ static int run_tokenizer(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Reads tokenizer.json, SentencePiece .model and tiktoken files without Python and gives the ids "
-    "that the libraries give. A is a file or a folder that holds one. 'check' holds a model folder's "
+    "Reads tokenizer.json, SentencePiece .model, tiktoken and GGUF files without Python and gives the "
+    "ids that the libraries give. A is a file or a folder that holds one. 'check' holds a model folder's "
     "tokenizer against what lies beside it: vocabulary against config.json and the embedding, special "
     "tokens in all files, added tokens, the chat template; sends text of many scripts there and back; "
     "and compares two tokenizers with --against.",

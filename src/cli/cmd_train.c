@@ -6,8 +6,8 @@
 #include "cli/train.h"
 
 static const struct train_mode modes[] = {
-    {"generate", train_generate}, {"oracle", train_oracle}, {"plan", train_plan},
-    {"shrink", train_shrink},     {NULL, train_run}, /* last */
+    {"convert", train_convert}, {"generate", train_generate}, {"oracle", train_oracle},
+    {"plan", train_plan},       {"shrink", train_shrink},     {NULL, train_run}, /* last */
 };
 
 static int run_train_command(struct cli *cli)
@@ -17,7 +17,7 @@ static int run_train_command(struct cli *cli)
     int result;
     if (cli->operands.count != 1) {
         return cli_fail(cli, EXIT_USAGE,
-                        "name the model's folder: 'assay train MODEL --data FILE'");
+                        "name the model's folder or GGUF file: 'assay train MODEL --data FILE'");
     }
     enum status status = train_job_init(cli, &job, &err);
     if (status != ST_OK) {
@@ -35,9 +35,9 @@ static int run_train_command(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Trains a language model of a Hugging Face folder on the CPU with own arithmetic in float64, float32 or "
-    "bfloat16: a workload whose every step is known, to hold other stacks against. Slow beside a GPU, and "
-    "meant to be: nothing in it depends on a framework.",
+    "Trains a language model of a Hugging Face folder or a GGUF file on the CPU with own arithmetic "
+    "in float64, float32 or bfloat16: a workload whose every step is known, to hold other stacks "
+    "against. Slow beside a GPU, and meant to be: nothing in it depends on a framework.",
     "Data are JSONL or a JSON list of {\"text\"}, Alpaca, {\"messages\"} or {\"input_ids\", "
     "\"labels\"} records, a safetensors file with input_ids, or a text file (*.txt). The loss of an "
     "update is the sum over its labels divided by their number; the first update of a warm-up has "
@@ -60,6 +60,8 @@ static const struct example examples[] = {
     {"assay train model --plan --lora r=8 --batch 4 --length 1024", "does it fit into memory?"},
     {"assay train model --shrink tiny --params 20M",
      "the same family, small: is it the size or the machine?"},
+    {"assay train model.Q4_1.gguf --convert folder",
+     "the weights of a GGUF file, dequantised, for transformers"},
     {"assay train out/checkpoint-100 --generate 'Once upon a time' --tokens 40",
      "look at the model"},
     {0},
@@ -115,6 +117,8 @@ static const struct option_spec options[] = {
     {"against", 0, OPTION_VALUE, "FILE", "--oracle: dump of another stack's step to judge"},
     {"dump", 0, OPTION_VALUE, "FILE", "--oracle: write loss, activations and gradients here"},
     {"plan", 0, OPTION_FLAG, NULL, "Say how much memory training would take, and do not start it"},
+    {"convert", 0, OPTION_VALUE, "DIR",
+     "Write the model as a Hugging Face folder (of a GGUF file: dequantised, float32)"},
     {"shrink", 0, OPTION_VALUE, "DIR",
      "Write a small random model of the same family with the same tokenizer"},
     {"params", 0, OPTION_VALUE, "N",
@@ -130,7 +134,7 @@ const struct command command_train = {
     .name = "train",
     .summary = "Train a model with the reference trainer",
     .operands = "MODEL",
-    .operand_kind = "dir",
+    .operand_kind = "file",
     .description = description,
     .examples = examples,
     .options = options,

@@ -63,6 +63,7 @@ void train_plan_of(const struct train_job *job, struct plan *ret_plan);
 
 int train_run(struct train_job *job);
 int train_plan(struct train_job *job);
+int train_convert(struct train_job *job);
 int train_shrink(struct train_job *job);
 int train_generate(struct train_job *job);
 int train_oracle(struct train_job *job);

@@ -201,3 +201,38 @@ int train_shrink(struct train_job *job)
                           folder, params, job->options.limits.seed);
     return session_report(job->cli, &r, EXIT_FINE);
 }
+
+/* ---- --convert ---- */
+
+int train_convert(struct train_job *job)
+{
+    struct err err = {0};
+    struct train_model *model;
+    struct model_options options = job->model;
+    const char *folder = train_absolute(job, cli_value(job->cli, "convert", NULL));
+    options.precision = PRECISION_F32;
+    options.lora = (struct lora_options){0};
+    if (job->model.lora.rank != 0) {
+        return cli_fail(job->cli, EXIT_USAGE,
+                        "--convert writes the model as it is: leave --lora and --adapter out");
+    }
+    cli_progress(job->cli, "reading %s", job->model_dir);
+    enum status status = model_open(job->arena, job->model_dir, &options, &model, &err);
+    uint64_t values = 0;
+    if (status == ST_OK) {
+        struct save_target target = {.model_folder = job->model_dir, .params = model_params(model)};
+        for (size_t i = 0; i < target.params->count; i++) {
+            values += target.params->items[i].count;
+        }
+        status = save_model(job->arena, folder, &target, &err);
+        model_close(model);
+    }
+    cli_progress(job->cli, NULL);
+    if (status != ST_OK) {
+        return cli_fail(job->cli, train_exit(status), "%s", err.text);
+    }
+    struct report r = {.command = "train", .schema_version = 1};
+    r.numbers[r.number_count++] = (struct report_number){"parameters", (int64_t)values};
+    r.verdict = arena_fmt(job->cli->arena, "wrote '%s': %" PRIu64 " parameters", folder, values);
+    return session_report(job->cli, &r, EXIT_FINE);
+}

@@ -452,3 +452,39 @@ static bool is_gguf(struct str bytes, const char *path)
 
 const struct tensor_format tensor_format_gguf = {
     .name = "GGUF", .matches = is_gguf, .read = read_gguf};
+
+bool gguf_is_file(const char *path)
+{
+    struct file_map map;
+    struct err ignored;
+    if (file_map_open(path, &map, &ignored) != ST_OK) {
+        return false;
+    }
+    bool is = map.n >= 4 && file_map_populate(&map, 0, 4, &ignored) == ST_OK &&
+              memcmp(map.p, "GGUF", 4) == 0;
+    file_map_close(&map);
+    return is;
+}
+
+enum status gguf_open(struct arena *a, const char *path, struct tensor_file **ret_file,
+                      const struct gguf **ret_gguf, struct err *err)
+{
+    struct issues issues;
+    struct tensor_file *f;
+    issues_init(&issues, a, path);
+    TRY(tensor_file_open(a, path, &issues, &f, err));
+    for (size_t i = 0; i < issues.list.count; i++) {
+        const struct finding *found = &issues.list.items[i];
+        if (found->severity == SEVERITY_ERROR) {
+            tensor_file_close(f);
+            return err_set(err, ST_FORMAT, "%s: %s: %s", path, found->title, found->claim);
+        }
+    }
+    if (gguf_of(f) == NULL) {
+        tensor_file_close(f);
+        return err_set(err, ST_FORMAT, "%s is no GGUF file", path);
+    }
+    *ret_file = f;
+    *ret_gguf = gguf_of(f);
+    return ST_OK;
+}

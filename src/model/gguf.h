@@ -70,6 +70,14 @@ struct gguf {
 
 extern const struct tensor_format tensor_format_gguf;
 
+/* True for a regular file that begins with "GGUF"; false for folders and what cannot be read. */
+bool gguf_is_file(const char *path);
+
+/* Maps and reads a file whose every tensor and key is to be used: unlike tensor_file_open() it fails when
+ * anything in the header is wrong (a key or name twice, a tensor that is cut off). Close the file. */
+enum status gguf_open(struct arena *a, const char *path, struct tensor_file **ret_file,
+                      const struct gguf **ret_gguf, struct err *err) MUST_USE;
+
 /* NULL when the file is of another format. */
 const struct gguf *gguf_of(const struct tensor_file *f);
 

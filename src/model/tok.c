@@ -7,13 +7,14 @@
 
 #include "base/fs.h"
 
+#include "model/gguf_tokenizer.h"
 #include "model/tok_parts.h"
 
 static const struct fs live = {.prefix = ""};
 
 const char *tok_format_name(enum tok_format f)
 {
-    static const char *const names[] = {"tokenizer.json", "SentencePiece", "tiktoken"};
+    static const char *const names[] = {"tokenizer.json", "SentencePiece", "tiktoken", "GGUF"};
     return names[f];
 }
 
@@ -200,19 +201,41 @@ static enum status read_file(struct tokenizer *t, struct arena *a, struct str te
     return tok_spm_read(t, a, text, err);
 }
 
+/* GGUF files may be larger than TOK_MAX_FILE: only their header is read. */
+static enum status read_gguf(struct tokenizer *t, struct arena *a, struct err *err)
+{
+    struct tensor_file *f;
+    const struct gguf *g;
+    struct str text;
+    TRY(gguf_open(a, t->path, &f, &g, err));
+    tensor_file_close(f);
+    TRY(gguf_tokenizer_json(a, g, t->path, &text, err));
+    enum status status = tok_json_read(t, a, text, err);
+    t->format = TOK_GGUF;
+    return status == ST_OK ? ST_OK : err_context(err, "the tokenizer in its metadata");
+}
+
+static enum status read_other(struct tokenizer *t, struct arena *a,
+                              const struct tok_options *options, struct err *err)
+{
+    struct str text;
+    TRY(fs_read(&live, a, t->path, TOK_MAX_FILE, &text, err));
+    return read_file(t, a, text, options, err);
+}
+
 enum status tok_open(struct arena *a, const char *path, const struct tok_options *options,
                      const struct tokenizer **ret_tokenizer, struct err *err)
 {
     static const struct tok_options none = {0};
     struct tokenizer *t = arena_alloc(a, sizeof *t);
-    struct str text;
     TRY(file_of(a, path, &t->path, err));
-    TRY(fs_read(&live, a, t->path, TOK_MAX_FILE, &text, err));
     t->unicode = unicode_table_new(a);
     t->unk = TOK_NO_ID;
     t->continuing = STR("");
     t->word_end = STR("");
-    enum status status = read_file(t, a, text, options != NULL ? options : &none, err);
+    enum status status = gguf_is_file(t->path)
+                             ? read_gguf(t, a, err)
+                             : read_other(t, a, options != NULL ? options : &none, err);
     if (status == ST_OK) {
         status = tok_finish(t, a, err);
     }
@@ -294,7 +317,7 @@ bool tok_piece(const struct tokenizer *t, struct arena *a, uint32_t id, struct s
         return false;
     }
     *ret_piece = t->vocab.pieces[id];
-    if (t->byte_level && t->format == TOK_JSON && (t->raw == NULL || t->raw[id] == 0)) {
+    if (t->byte_level && tok_as_json(t) && (t->raw == NULL || t->raw[id] == 0)) {
         struct strbuf b;
         strbuf_init(&b, a, TOK_MAX_PIECE * 4);
         tok_alphabet_add(&b, *ret_piece);

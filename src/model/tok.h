@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Tokenizers: text to token ids and back, from three kinds of files.
+ * Tokenizers: text to token ids and back, from four kinds of files.
  *
  *   tokenizer.json   Hugging Face "tokenizers" library: normalizer, pre-tokenizer, model,
  *                    post-processor, decoder, added tokens
  *   *.model          SentencePiece ModelProto (protobuf), unigram and BPE
  *   *.tiktoken       lines of base64 bytes and rank; the splitting expression is not in the file
+ *   *.gguf           byte-level BPE in the metadata of a model (gguf_tokenizer.h)
  *
  * What is read is followed exactly; what is not understood is refused by name, never skipped.
  * `truncation` and `padding` of tokenizer.json are ignored: a check wants all ids.
@@ -36,6 +37,7 @@ enum tok_format {
     TOK_JSON = 0,
     TOK_SENTENCEPIECE,
     TOK_TIKTOKEN,
+    TOK_GGUF,
     TOK_FORMAT_COUNT
 };
 
@@ -105,8 +107,9 @@ enum status tok_decode(const struct tokenizer *t, struct arena *a, const uint32_
                        size_t count, bool skip_special, struct strbuf *out,
                        struct err *err) MUST_USE;
 
-const char *tok_format_name(enum tok_format f); /* "tokenizer.json", "SentencePiece", "tiktoken" */
-const char *tok_model_name(enum tok_model m);   /* "BPE", "Unigram", "WordPiece", "WordLevel" */
+/* "tokenizer.json", "SentencePiece", "tiktoken", "GGUF" */
+const char *tok_format_name(enum tok_format f);
+const char *tok_model_name(enum tok_model m); /* "BPE", "Unigram", "WordPiece", "WordLevel" */
 enum tok_format tok_format_of(const struct tokenizer *t);
 enum tok_model tok_model_of(const struct tokenizer *t);
 

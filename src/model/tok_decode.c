@@ -198,5 +198,5 @@ enum status tok_decode(const struct tokenizer *t, struct arena *a, const uint32_
             *VEC_PUSH(a, &tokens) = piece;
         }
     }
-    return t->format == TOK_JSON ? decode_json(t, a, &tokens, out, err) : ST_OK;
+    return tok_as_json(t) ? decode_json(t, a, &tokens, out, err) : ST_OK;
 }

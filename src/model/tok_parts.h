@@ -180,6 +180,12 @@ struct tok_encoder {
     struct tok_cache_entry *cache;
 };
 
+/* True when the rules of tokenizer.json hold: GGUF's are read through it. */
+static inline bool tok_as_json(const struct tokenizer *t)
+{
+    return t->format == TOK_JSON || t->format == TOK_GGUF;
+}
+
 static inline void tok_push(struct tok_encoder *e, uint32_t id)
 {
     *VEC_PUSH(e->out_arena, e->out) = id;

@@ -66,8 +66,9 @@ static const struct {
     const char *name;
     const char *expression;
 } encodings[] = {
-    {"gpt2", R50K},        {"r50k_base", R50K},      {"p50k_base", R50K}, {"cl100k_base", CL100K},
-    {"o200k_base", O200K}, {"o200k_harmony", O200K}, {"llama3", LLAMA3},  {"qwen", QWEN2},
+    {"gpt2", R50K},          {"r50k_base", R50K},   {"p50k_base", R50K},
+    {"cl100k_base", CL100K}, {"o200k_base", O200K}, {"o200k_harmony", O200K},
+    {"llama3", LLAMA3},      {"qwen", QWEN2},       {"qwen3.5", QWEN35},
 };
 
 const char *tok_pattern_named(const char *name)

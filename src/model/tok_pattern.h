@@ -53,7 +53,7 @@ enum status tok_pattern_compile(struct arena *a, struct str expression,
 struct tok_pattern tok_pattern_literal(struct str text);
 
 /* The expression of a named tiktoken encoding (gpt2, r50k_base, p50k_base, cl100k_base, o200k_base,
- * o200k_harmony, llama3, qwen); NULL when there is none of that name. */
+ * o200k_harmony, llama3, qwen, qwen3.5); NULL when there is none of that name. */
 const char *tok_pattern_named(const char *name);
 
 /* Row `index` of the known expressions, for tests; NULL behind the last. */

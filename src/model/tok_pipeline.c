@@ -88,6 +88,6 @@ const char *tok_pipeline(const struct tokenizer *t, struct arena *a)
     separate(&b);
     strbuf_addz(&b, tok_model_name(t->model));
     strbuf_addz(&b, t->byte_fallback ? " byte-fallback" : "");
-    strbuf_addz(&b, t->ignore_merges && t->format == TOK_JSON ? " whole pieces first" : "");
+    strbuf_addz(&b, t->ignore_merges && tok_as_json(t) ? " whole pieces first" : "");
     return b.p;
 }

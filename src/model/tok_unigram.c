@@ -89,9 +89,8 @@ static void push_hit(struct tok_encoder *e, struct str s, struct hit hit)
         tok_push(e, hit.id);
         return;
     }
-    uint32_t id = t->format == TOK_JSON
-                      ? tok_vocab_find(&t->vocab, s.p + hit.from, hit.to - hit.from)
-                      : (uint32_t)TOK_NO_ID;
+    uint32_t id = tok_as_json(t) ? tok_vocab_find(&t->vocab, s.p + hit.from, hit.to - hit.from)
+                                 : (uint32_t)TOK_NO_ID;
     if (id != TOK_NO_ID) {
         tok_push(e, id);
         return;

@@ -8,6 +8,8 @@
 
 #include "base/fs.h"
 
+#include "train/model_gguf.h"
+
 struct family {
     const char *model_type;
     enum model_family family;
@@ -351,6 +353,13 @@ enum status config_read(struct arena *a, const char *folder, struct model_config
     static const struct fs live = {.prefix = ""};
     const char *path = arena_fmt(a, "%s/config.json", folder);
     struct str text;
+    if (gguf_is_file(folder)) {
+        TRY(model_gguf_read_config(a, folder, &text, err));
+        return config_parse(a, text, folder, ret_config, err);
+    }
+    if (fs_exists(&live, a, folder) && !fs_is_dir(&live, a, folder)) {
+        return err_set(err, ST_FORMAT, "'%s' is neither a model's folder nor a GGUF file", folder);
+    }
     TRY(fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err));
     return config_parse(a, text, path, ret_config, err);
 }

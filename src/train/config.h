@@ -105,7 +105,7 @@ enum {
     CONFIG_WIDTH_MAX = 1 << 24 /* of any dimension */
 };
 
-/* Reads `folder`/config.json. The record lives in `a`. */
+/* Reads `folder`/config.json, or what stands for it in a GGUF file of that name. The record lives in `a`. */
 enum status config_read(struct arena *a, const char *folder, struct model_config *ret_config,
                         struct err *err) MUST_USE;
 

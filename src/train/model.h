@@ -72,7 +72,7 @@ const char *model_fastest_blas(void);
 enum status lora_read_config(struct arena *a, const char *folder, struct lora_options *ret_lora,
                              struct err *err) MUST_USE;
 
-/* Reads config.json and the weights of a Hugging Face folder (or makes them up, options->random). What
+/* Reads config.json and the weights of a Hugging Face folder or a GGUF file (or makes them up, options->random). What
  * is missing, has another shape or is not finite is named. The model lives in `a`. */
 enum status model_open(struct arena *a, const char *folder, const struct model_options *options,
                        struct train_model **ret_model, struct err *err) MUST_USE;

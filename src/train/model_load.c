@@ -12,6 +12,7 @@
 #include "base/tree.h"
 
 #include "model/tensor_file.h"
+#include "train/model_gguf.h"
 #include "train/model_inside.h"
 
 enum {
@@ -66,7 +67,8 @@ static enum status read_tensor(const struct param_list *list, struct arena *scra
                        "%s: the bytes of '%s' are not all in the file: it was cut off", path,
                        p->name);
     }
-    if (t->type->values != VALUES_PLAIN || !dtype_info(t->type->dtype)->is_float) {
+    bool blocks = t->type->values == VALUES_BLOCKS; /* quantised floats */
+    if (!tensor_readable(t) || (!blocks && !dtype_info(t->type->dtype)->is_float)) {
         return err_set(err, ST_UNSUPPORTED, "%s: '%s' is of type %s; float types are read here",
                        path, p->name, t->type->name);
     }
@@ -82,7 +84,7 @@ static enum status read_tensor(const struct param_list *list, struct arena *scra
             param_set(list, p, first + i, window[i]);
         }
     }
-    p->file_dtype = t->type->dtype;
+    p->file_dtype = blocks ? DTYPE_F32 : t->type->dtype;
     return ST_OK;
 }
 
@@ -104,7 +106,7 @@ enum status params_read_file(struct param_list *list, const char *path, param_na
         if (p == NULL) {
             s = err_set(
                 err, ST_FORMAT,
-                "%s: tensor '%s' is no parameter of this model: does config.json belong to it?",
+                "%s: tensor '%s' is no parameter of this model: does the configuration belong to it?",
                 path, issue_text(scratch, str_of(t->name)));
         } else {
             struct arena_mark mark = arena_mark(scratch);
@@ -157,6 +159,9 @@ static enum status read_folder(struct train_model *m, struct arena *a, const cha
     const char *single = arena_fmt(a, "%s/model.safetensors", folder);
     const char *index = arena_fmt(a, "%s/model.safetensors.index.json", folder);
     struct str text;
+    if (gguf_is_file(folder)) {
+        return model_gguf_load(&m->params, &m->config, folder, seen, err);
+    }
     enum status s = fs_read(&live, a, index, 64 << 20, &text, err);
     if (s == ST_OK) {
         return read_shards(m, a, folder, text, seen, err);

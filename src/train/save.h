@@ -80,8 +80,8 @@ enum status save_make_folder(const char *path, struct err *err) MUST_USE;
 /* Removes a folder without sub-folders; one that is not there is fine. */
 enum status save_remove_folder(struct arena *scratch, const char *path, struct err *err) MUST_USE;
 
-/* Copies configuration and tokenizer files that are there; `with_config` says whether config.json goes
- * along. */
+/* Copies configuration and tokenizer files that are there, or writes what a GGUF file has of them;
+ * `with_config` says whether config.json goes along. */
 enum status save_copy_files(struct arena *scratch, const char *from, const char *to,
                             bool with_config, struct err *err) MUST_USE;
 

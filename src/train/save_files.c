@@ -8,6 +8,7 @@
 #include "base/json_out.h"
 
 #include "model/safetensors_write.h"
+#include "train/model_gguf.h"
 #include "train/save.h"
 
 enum {
@@ -49,6 +50,9 @@ static enum status copy_file(struct arena *scratch, const char *from, const char
 enum status save_copy_files(struct arena *scratch, const char *from, const char *to,
                             bool with_config, struct err *err)
 {
+    if (gguf_is_file(from)) {
+        return model_gguf_write_files(scratch, from, to, with_config, err);
+    }
     if (with_config) {
         TRY(copy_file(scratch, arena_fmt(scratch, "%s/config.json", from),
                       arena_fmt(scratch, "%s/config.json", to), err));

@@ -84,6 +84,19 @@ expect "shrink below the vocabulary" 64 "$ASSAY" train "$TMP/model" --shrink "$T
 says "shrink below the vocabulary" err "the smallest model"
 expect "shrink to nothing" 64 "$ASSAY" train "$TMP/model" --shrink "$TMP/s" --params none
 
+# A GGUF file in the folder's place, and the folder that it becomes: the same numbers.
+gguf=$SOURCE/tests/fuzz/corpus/gguf/model_llama
+expect "convert" 0 "$ASSAY" train "$gguf" --convert "$TMP/converted"
+expect "what it wrote verifies" 0 "$ASSAY" checkpoint verify "$TMP/converted"
+expect "a GGUF file trains" 0 "$ASSAY" train "$gguf" --data "$TMP/data.txt" --steps 2 --length 32 --json --quiet --lora r=2
+of_file=$(value last_loss)
+expect "the folder trains" 0 "$ASSAY" train "$TMP/converted" --data "$TMP/data.txt" --steps 2 --length 32 --json --quiet --lora r=2
+[ -n "$of_file" ] && [ "$of_file" = "$(value last_loss)" ] || { echo "FAILED: $of_file of the file, $(value last_loss)"; FAILED=1; }
+expect "convert to something there" 64 "$ASSAY" train "$gguf" --convert "$TMP/converted"
+expect "convert with an adapter" 64 "$ASSAY" train "$gguf" --convert "$TMP/c" --lora r=2
+expect "a model of another kind" 2 "$ASSAY" train "$TMP/data.txt" --plan
+says "a model of another kind" err "neither a model's folder nor a GGUF file"
+
 # What a user gets wrong.
 expect "no model" 64 "$ASSAY" train
 says "no model" err "name the model's folder"

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* GGUF files: what is listed as readable must be, and keys must answer for themselves. */
+/* GGUF files: what is listed as readable must be, keys must answer for themselves, and what stands for
+ * config.json and tokenizer.json is text that their readers take or refuse. */
 #include <stdlib.h>
 
-#include "model/gguf.h"
+#include "model/gguf_tokenizer.h"
 #include "model/tensor_block.h"
+#include "model/tok_parts.h"
+#include "train/config.h"
+#include "train/model_gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -13,11 +17,11 @@ static void ask_values(const struct gguf *g)
         const struct gguf_value *v = &g->values[i];
         for (uint64_t k = v->count > 3 ? v->count - 3 : 0; k <= v->count; k++) {
             int64_t integer;
-            double real;
+            double number;
             bool truth;
             struct str text;
             bool any = gguf_integer_at(v, k, &integer);
-            any |= gguf_real_at(v, k, &real);
+            any |= gguf_real_at(v, k, &number);
             any |= gguf_bool_at(v, k, &truth);
             any |= gguf_text_at(v, k, &text);
             if (any != (k < v->count)) {
@@ -27,6 +31,30 @@ static void ask_values(const struct gguf *g)
         if (gguf_find(g, v->key) == NULL) {
             abort();
         }
+    }
+}
+
+static void as_model(struct arena *a, const struct tensor_file *f)
+{
+    struct model_config config;
+    struct tokenizer t = {.path = "fuzz.gguf", .unk = TOK_NO_ID, .unicode = unicode_table_new(a)};
+    struct str text;
+    struct err err;
+    for (size_t i = 0; i < f->count; i++) {
+        const char *name = model_gguf_name(a, f->tensors[i].name);
+        if (name != NULL && model_gguf_name(a, name) != NULL) {
+            abort(); /* no name is one of both worlds */
+        }
+    }
+    if (model_gguf_config(a, f, "fuzz.gguf", &text, &err) == ST_OK) {
+        (void)!config_parse(a, text, "fuzz.gguf", &config, &err);
+    }
+    (void)gguf_tokenizer_config(a, gguf_of(f));
+    if (gguf_tokenizer_json(a, gguf_of(f), "fuzz.gguf", &text, &err) == ST_OK) {
+        if (tok_json_read(&t, a, text, &err) == ST_OK) {
+            (void)!tok_finish(&t, a, &err);
+        }
+        tok_close(&t);
     }
 }
 
@@ -40,6 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str bytes = {.p = (const char *)data, .n = size};
     if (tensor_file_from_bytes(a, "fuzz.gguf", bytes, &issues, &f, &err) == ST_OK) {
         ask_values(gguf_of(f));
+        as_model(a, f);
         for (size_t i = 0; i < f->count; i++) {
             const struct tensor *t = &f->tensors[i];
             double v[TENSOR_BLOCK_MAX + 1];
