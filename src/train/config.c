@@ -347,6 +347,14 @@ enum status config_read(struct arena *a, const char *folder, struct model_config
     static const struct fs live = {.prefix = ""};
     const char *path = arena_fmt(a, "%s/config.json", folder);
     struct str text;
-    TRY(fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err));
+    enum status status = fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err);
+    if (status == ST_ABSENT) {
+        return err_set(
+            err, ST_ABSENT,
+            "'%s' is no model folder: it holds no config.json; give a folder of Hugging Face "
+            "form, with config.json and safetensors files",
+            folder);
+    }
+    TRY(status);
     return config_parse(a, text, path, ret_config, err);
 }

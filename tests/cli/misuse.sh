@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What a newcomer gets wrong: one sentence that helps, the right exit status, and nothing left lying about.
+. "$(dirname "$0")/lib.sh"
+
+# lacks NAME FILE TEXT: the last command's out or err does not hold the text.
+lacks() {
+    if grep -qF -- "$3" "$TMP/$2"; then
+        echo "FAILED $1: '$3' is in its $2"
+        FAILED=1
+    fi
+}
+
+# A wrong option of 'run' is told before a run folder is made.
+for bad in --guard-every=1.5 --guard-every=nan --guard-min=1e400 --timeout=99999999999999999999 --hang=-1 --env==x \
+    --guard-side=begin --expect=bogus; do
+    expect "run $bad" 64 "$ASSAY" run --record "$TMP/run" "$bad" -- true
+    [ ! -e "$TMP/run" ] || { echo "FAILED run $bad: it left a folder"; FAILED=1; rm -rf "$TMP/run"; }
+done
+
+: >"$TMP/empty"
+expect "train on a file" 2 "$ASSAY" train "$TMP/empty"
+says "train on a file" err "is no model folder"
+expect "tokenizer of a device" 2 "$ASSAY" tokenizer show /dev/null
+expect "data of a device" 2 "$ASSAY" data check /dev/null
+says "data of a device" out "device, pipe or socket"
+
+# A place without a text ends where it ends.
+expect "empty model file" 1 "$ASSAY" checkpoint verify "$TMP/empty"
+says "empty model file" out "evidence  $TMP/empty"
+lacks "empty model file" out "$TMP/empty: "
+
+# Names of files do not steer the terminal.
+red="$TMP/$(printf '\033[31m\302\233red')"
+: >"$red"
+for command in 'checkpoint verify' 'data check' 'tokenizer show' diagnose report 'watch --once' train reproduce diff; do
+    # shellcheck disable=SC2086
+    timeout 20 "$ASSAY" $command "$red" >"$TMP/out" 2>"$TMP/err" </dev/null & wait $! || true
+    for f in out err; do
+        ! LC_ALL=C grep -qaP '\x1b|\xc2\x9b' "$TMP/$f" || { echo "FAILED $command: a file's name steers the terminal"; FAILED=1; }
+    done
+done
+finish
