@@ -106,6 +106,29 @@ static int print_graph(const struct cli *cli, const struct knowledge *k, const s
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
 
+/* Facts that somebody wrote or cut by hand judge what they tell; the rest is not "nothing wrong". */
+static void judge_completeness(const struct cli *cli, const struct facts *facts,
+                               struct finding_list *findings, struct health *health)
+{
+    if (cli_value(cli, "from", NULL) == NULL || facts_get(facts, "gpu.count") != NULL) {
+        return;
+    }
+    struct finding f = {
+        .id = "facts-incomplete",
+        .severity = SEVERITY_UNKNOWN,
+        .title = "These facts do not describe a whole machine",
+        .claim =
+            "Not even the number of GPUs (gpu.count) is among them, which is always read. What "
+            "they tell was judged; that nothing else is wrong cannot be told.",
+        .confidence = 1,
+    };
+    *VEC_PUSH(cli->arena, &f.evidence) = (struct evidence){.source = cli_value(cli, "from", NULL)};
+    *VEC_PUSH(cli->arena,
+              &f.remedy) = "assay doctor --facts --json > facts.json      # on that machine";
+    *VEC_PUSH(cli->arena, findings) = f;
+    health->confidence = 0;
+}
+
 static int run_doctor(struct cli *cli)
 {
     struct err err = {0};
@@ -138,6 +161,7 @@ static int run_doctor(struct cli *cli)
     struct report report = {.command = "doctor", .schema_version = 1};
     struct health health = {0};
     doctor_judge(cli->arena, k, facts, NULL, &findings, &health);
+    judge_completeness(cli, facts, &findings, &health);
     lint_keys(cli->arena, k, &config, &findings);
     findings_sort(&findings);
     session_score(cli, &health, &report.score);

@@ -30,6 +30,25 @@ expect "empty model file" 1 "$ASSAY" checkpoint verify "$TMP/empty"
 says "empty model file" out "evidence  $TMP/empty"
 lacks "empty model file" out "$TMP/empty: "
 
+# Any JSON is not the facts of a healthy machine.
+echo '{"hello": 1}' >"$TMP/other.json"
+expect "doctor --from another file" 2 "$ASSAY" doctor --from "$TMP/other.json"
+says "doctor --from another file" err "holds no fact of a machine"
+echo '{"schema_version": 99, "command": "doctor", "findings": []}' >"$TMP/record.json"
+expect "diagnose --facts of another file" 2 "$ASSAY" diagnose --facts "$TMP/record.json" "$SOURCE/examples/train.log"
+echo '{"os.wsl": false}' >"$TMP/part.json"
+expect "doctor --from a part" 2 "$ASSAY" doctor --from "$TMP/part.json"
+says "doctor --from a part" out "facts-incomplete"
+{ printf '\357\273\277'; "$ASSAY" doctor --root "$SOURCE/tests/hosts/cpu-only/root" --facts --json; } >"$TMP/mark.json"
+expect "facts with a byte order mark" 0 "$ASSAY" doctor --from "$TMP/mark.json"
+
+mkdir "$TMP/folder"
+expect "doctor --root on an empty folder" 2 "$ASSAY" doctor --root "$TMP/folder"
+says "doctor --root on an empty folder" err "is not the root of a machine"
+expect "snapshot --root on an empty folder" 2 "$ASSAY" snapshot --root "$TMP/folder"
+expect "version to a full disk" 2 sh -c '"$1" --version >/dev/full' sh "$ASSAY"
+says "version to a full disk" err "cannot write"
+
 # Names of files do not steer the terminal.
 red="$TMP/$(printf '\033[31m\302\233red')"
 : >"$red"
