@@ -16,14 +16,14 @@
 enum status session_knowledge(const struct cli *cli, const struct knowledge **ret_knowledge,
                               struct err *err) MUST_USE;
 
-/* Facts of the machine under `root` ("" = this one). `python` may be NULL. */
-enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
-                            const char *python, struct facts **ret_facts, struct err *err) MUST_USE;
-
 /* The machine whose files are under `root` ("" for this one); ST_FORMAT for a folder that is no such
  * root, for nothing would be wrong with an empty one. */
 enum status session_open_root(const struct cli *cli, const char *root, struct fs *ret_fs,
                               struct err *err) MUST_USE;
+
+/* Facts of the machine under `root` ("" = this one). `python` may be NULL. */
+enum status session_collect(const struct cli *cli, const struct knowledge *k, const char *root,
+                            const char *python, struct facts **ret_facts, struct err *err) MUST_USE;
 
 /* The same with those of the user's program or library `binary`, which may be NULL. */
 enum status session_collect_with(const struct cli *cli, const struct knowledge *k, const char *root,
