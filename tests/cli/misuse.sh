@@ -49,6 +49,9 @@ expect "snapshot --root on an empty folder" 2 "$ASSAY" snapshot --root "$TMP/fol
 expect "version to a full disk" 2 sh -c '"$1" --version >/dev/full' sh "$ASSAY"
 says "version to a full disk" err "cannot write"
 
+# A wrong option is told before a file that is not there.
+expect "data: length before files" 64 "$ASSAY" data check --max-length -1 --tokenizer "$TMP/nowhere" "$TMP/nowhere"
+
 # Names of files do not steer the terminal.
 red="$TMP/$(printf '\033[31m\302\233red')"
 : >"$red"
