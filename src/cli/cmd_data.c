@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+#include "cli/action_options.h"
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -242,6 +243,13 @@ static int run_show(struct job *j, const struct text_list *files)
     return finish(j, "data show");
 }
 
+static const struct action_option uses[] = {
+    {"max-length", "check"},
+    {"eval", "check"},
+    {"media", "check"},
+    {"sample", "show"},
+};
+
 static int run_data(struct cli *cli)
 {
     struct err err = {0};
@@ -253,6 +261,9 @@ static int run_data(struct cli *cli)
     bool check = strcmp(action, "check") == 0;
     if (!check && strcmp(action, "show") != 0) {
         return cli_fail(cli, EXIT_USAGE, "'data' does one of check, show; '%s' is none", action);
+    }
+    if (action_options_check(cli, uses, ARRAY_LEN(uses), action, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
     }
     if (cli->operands.count < 2) {
         return cli_fail(cli, EXIT_USAGE, "'data %s' needs a file: 'assay data %s FILE'", action,

@@ -49,6 +49,24 @@ expect "snapshot --root on an empty folder" 2 "$ASSAY" snapshot --root "$TMP/fol
 expect "version to a full disk" 2 sh -c '"$1" --version >/dev/full' sh "$ASSAY"
 says "version to a full disk" err "cannot write"
 
+# An option of another action is told, not ignored.
+while read -r line; do
+    # shellcheck disable=SC2086
+    expect "$line" 64 "$ASSAY" $line
+    says "$line" err "--"
+done <<'LINES'
+data check x --sample 3
+data show x --media y
+checkpoint verify x --adapter y
+checkpoint show x --fast
+tokenizer show x --specials
+tokenizer encode x --against y hi
+train x --params 1M --plan
+train x --tokens 5
+train x --plan --against y
+diagnose x --python y
+LINES
+
 # A wrong option is told before a file that is not there.
 expect "data: length before files" 64 "$ASSAY" data check --max-length -1 --tokenizer "$TMP/nowhere" "$TMP/nowhere"
 
