@@ -29,17 +29,37 @@ static bool wanted(const struct cli *cli, const char *key)
     return cli->operands.count == 0;
 }
 
+/* Control bytes of out[from, end) as '?': facts of another machine do not steer this terminal. */
+static void disarm(struct strbuf *out, size_t from)
+{
+    for (size_t i = from; i < out->n; i++) {
+        unsigned char b = (unsigned char)out->p[i];
+        bool c1 = b >= 0x80 && b < 0xa0 && i > from && (unsigned char)out->p[i - 1] == 0xc2;
+        if (c1) {
+            out->p[i - 1] = '?';
+        }
+        out->p[i] = b < ' ' || b == 0x7f || c1 ? '?' : out->p[i];
+    }
+}
+
 static void fact_line(struct strbuf *out, const struct cli *cli, const struct fact *f)
 {
     const char *dim = cli->stdout_color ? "\033[2m" : "";
     const char *plain = cli->stdout_color ? "\033[0m" : "";
+    size_t from = out->n;
     strbuf_fmt(out, "%-34s ", f->key);
     if (f->state == FACT_KNOWN) {
         value_print(out, &f->value);
+        disarm(out, from);
     } else {
+        disarm(out, from);
         strbuf_fmt(out, "%s(%s)%s", dim, fact_state_name(f->state), plain);
     }
-    strbuf_fmt(out, "  %s[%s]%s\n", dim, f->source, plain);
+    strbuf_fmt(out, "  %s[", dim);
+    from = out->n;
+    strbuf_addz(out, f->source);
+    disarm(out, from);
+    strbuf_fmt(out, "]%s\n", plain);
 }
 
 static int print_facts(const struct cli *cli, const struct knowledge *k, const struct facts *facts)

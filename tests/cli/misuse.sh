@@ -80,4 +80,8 @@ for command in 'checkpoint verify' 'data check' 'tokenizer show' diagnose report
         ! LC_ALL=C grep -qaP '\x1b|\xc2\x9b' "$TMP/$f" || { echo "FAILED $command: a file's name steers the terminal"; FAILED=1; }
     done
 done
+printf '{"gpu.count": 0, "env.HSA_X": "\\u001b[31m\\u009bred"}\n' >"$TMP/steer.json"
+expect "facts that steer" 0 "$ASSAY" doctor --from "$TMP/steer.json" --facts
+says "facts that steer" out "red"
+! LC_ALL=C grep -qaP '\x1b|\xc2\x9b' "$TMP/out" || { echo "FAILED: a fact steers the terminal"; FAILED=1; }
 finish
