@@ -67,6 +67,11 @@ train x --plan --against y
 diagnose x --python y
 LINES
 
+# A key that a plan has not is told with those it has.
+printf 'command: ["true"]\nroutes:\n  base: {}\n  other: {env: {X: "1"}}\n' >"$TMP/plan.yaml"
+expect "plan with another key" 64 "$ASSAY" matrix --dry-run "$TMP/plan.yaml"
+says "plan with another key" err "environment"
+
 # A wrong option is told before a file that is not there.
 expect "data: length before files" 64 "$ASSAY" data check --max-length -1 --tokenizer "$TMP/nowhere" "$TMP/nowhere"
 
