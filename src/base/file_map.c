@@ -29,7 +29,8 @@ static enum status map_fd(int fd, const char *path, struct file_map *ret_map, st
         return err_sys(err, errno, "cannot stat '%s'", path);
     }
     if (!S_ISREG(st.st_mode)) {
-        return err_set(err, ST_FORMAT, "'%s' is not a regular file", path);
+        return err_set(err, ST_UNSUPPORTED, "'%s' is %s, not a regular file", path,
+                       S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
     }
     void *base = NULL;
     if (st.st_size > 0) {

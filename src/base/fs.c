@@ -156,7 +156,8 @@ static enum status open_file(const struct fs *fs, struct arena *a, const char *p
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
-        return err_set(err, ST_FORMAT, "'%s' is not a regular file", host);
+        return err_set(err, ST_UNSUPPORTED, "'%s' is %s, not a regular file", host,
+                       S_ISDIR(st.st_mode) ? "a folder" : "a device, pipe or socket");
     }
     *ret_fd = fd;
     return ST_OK;

@@ -107,6 +107,11 @@ enum status tree_from_json(struct arena *a, struct str text, const char *name,
     if (text.n > limits.bytes) {
         return err_set(err, ST_LIMIT, "%s: larger than %zu bytes", name, limits.bytes);
     }
+    if (str_starts(
+            text,
+            "\xef\xbb\xbf")) { /* editors and shells of Windows write the mark; RFC 8259, 8.1 */
+        text = str_slice(text, 3, text.n);
+    }
     json_error_t problem;
     const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
     json_t *j = json_loadb(text.p, text.n, flags, &problem);

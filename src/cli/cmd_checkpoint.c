@@ -10,6 +10,7 @@
 #include "base/fs.h"
 #include "base/str.h"
 
+#include "cli/action_options.h"
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -405,6 +406,12 @@ static int run_diff(struct job *j)
     return finish(j, "checkpoint diff");
 }
 
+static const struct action_option uses[] = {
+    {"adapter", "diff"},
+    {"fast", "verify|hash|diff"},
+    {"sample", "verify|diff"},
+};
+
 static int run_checkpoint(struct cli *cli)
 {
     struct err err = {0};
@@ -420,6 +427,9 @@ static int run_checkpoint(struct cli *cli)
         return cli_fail(cli, EXIT_USAGE, "%s", err.text);
     }
     const char *action = cli->operands.items[0];
+    if (action_options_check(cli, uses, ARRAY_LEN(uses), action, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
     if (strcmp(action, "show") == 0 || strcmp(action, "verify") == 0) {
         return run_show_or_verify(&j, action[0] == 'v');
     }

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 
+#include "cli/action_options.h"
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -20,6 +21,7 @@ struct job {
     struct issues issues;
     struct report report;
     const struct tokenizer *tokenizer;
+    uint64_t max_length; /* of --max-length; 0 without */
 };
 
 static void progress(void *ctx, uint64_t done, uint64_t total)
@@ -147,21 +149,13 @@ static int run_check(struct job *j, const struct text_list *train)
     struct data_check c;
     struct text_list eval = {0};
     const char *path;
-    const char *most = cli_value(j->cli, "max-length", NULL);
     struct data_options options = {.tokenizer = j->tokenizer,
+                                   .max_length = j->max_length,
                                    .media_folder = cli_value(j->cli, "media", NULL),
                                    .progress = progress,
                                    .ctx = j};
     for (size_t i = 0; (path = cli_repeat(j->cli, "eval", i)) != NULL; i++) {
         *VEC_PUSH(j->cli->arena, &eval) = path;
-    }
-    if (most != NULL &&
-        (str_to_u64(str_of(most), 10, &options.max_length) != ST_OK || options.max_length == 0)) {
-        return cli_fail(j->cli, EXIT_USAGE, "--max-length takes a number of tokens, not '%s'",
-                        most);
-    }
-    if (most != NULL && j->tokenizer == NULL) {
-        return cli_fail(j->cli, EXIT_USAGE, "--max-length needs --tokenizer to count tokens with");
     }
     data_check(j->cli->arena, train, &eval, &options, &j->issues, &c);
     if (c.forgot) {
@@ -249,20 +243,38 @@ static int run_show(struct job *j, const struct text_list *files)
     return finish(j, "data show");
 }
 
+static const struct action_option uses[] = {
+    {"max-length", "check"},
+    {"eval", "check"},
+    {"media", "check"},
+    {"sample", "show"},
+};
+
 static int run_data(struct cli *cli)
 {
     struct err err = {0};
     struct text_list files = {0};
     struct job j = {.cli = cli, .report = {.command = "data", .schema_version = 1}};
     const char *tokenizer = cli_value(cli, "tokenizer", NULL);
+    const char *most = cli_value(cli, "max-length", NULL);
     const char *action = cli->operands.count != 0 ? cli->operands.items[0] : "";
     bool check = strcmp(action, "check") == 0;
     if (!check && strcmp(action, "show") != 0) {
         return cli_fail(cli, EXIT_USAGE, "'data' does one of check, show; '%s' is none", action);
     }
+    if (action_options_check(cli, uses, ARRAY_LEN(uses), action, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
     if (cli->operands.count < 2) {
         return cli_fail(cli, EXIT_USAGE, "'data %s' needs a file: 'assay data %s FILE'", action,
                         action);
+    }
+    if (most != NULL &&
+        (str_to_u64(str_of(most), 10, &j.max_length) != ST_OK || j.max_length == 0)) {
+        return cli_fail(cli, EXIT_USAGE, "--max-length takes a number of tokens, not '%s'", most);
+    }
+    if (most != NULL && tokenizer == NULL) {
+        return cli_fail(cli, EXIT_USAGE, "--max-length needs --tokenizer to count tokens with");
     }
     if (tokenizer != NULL && tok_open(cli->arena, tokenizer, NULL, &j.tokenizer, &err) != ST_OK) {
         return cli_fail(cli, err.status == ST_FORMAT ? EXIT_FAULT : EXIT_UNKNOWN, "%s", err.text);

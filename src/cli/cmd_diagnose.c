@@ -382,6 +382,10 @@ static int run_diagnose(struct cli *cli)
         return cli_fail(cli, EXIT_USAGE,
                         "diagnose needs a log: assay diagnose train.log, or - for standard input");
     }
+    if (cli_flag(cli, "python") && !cli_flag(cli, "here")) {
+        return cli_fail(cli, EXIT_USAGE,
+                        "--python names an environment of this machine: give --here with it");
+    }
     if (session_knowledge(cli, &r.k, &err) != ST_OK || gather(cli, &r, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }

@@ -29,17 +29,37 @@ static bool wanted(const struct cli *cli, const char *key)
     return cli->operands.count == 0;
 }
 
+/* Control bytes of out[from, end) as '?': facts of another machine do not steer this terminal. */
+static void disarm(struct strbuf *out, size_t from)
+{
+    for (size_t i = from; i < out->n; i++) {
+        unsigned char b = (unsigned char)out->p[i];
+        bool c1 = b >= 0x80 && b < 0xa0 && i > from && (unsigned char)out->p[i - 1] == 0xc2;
+        if (c1) {
+            out->p[i - 1] = '?';
+        }
+        out->p[i] = b < ' ' || b == 0x7f || c1 ? '?' : out->p[i];
+    }
+}
+
 static void fact_line(struct strbuf *out, const struct cli *cli, const struct fact *f)
 {
     const char *dim = cli->stdout_color ? "\033[2m" : "";
     const char *plain = cli->stdout_color ? "\033[0m" : "";
+    size_t from = out->n;
     strbuf_fmt(out, "%-34s ", f->key);
     if (f->state == FACT_KNOWN) {
         value_print(out, &f->value);
+        disarm(out, from);
     } else {
+        disarm(out, from);
         strbuf_fmt(out, "%s(%s)%s", dim, fact_state_name(f->state), plain);
     }
-    strbuf_fmt(out, "  %s[%s]%s\n", dim, f->source, plain);
+    strbuf_fmt(out, "  %s[", dim);
+    from = out->n;
+    strbuf_addz(out, f->source);
+    disarm(out, from);
+    strbuf_fmt(out, "]%s\n", plain);
 }
 
 static int print_facts(const struct cli *cli, const struct knowledge *k, const struct facts *facts)
@@ -106,6 +126,29 @@ static int print_graph(const struct cli *cli, const struct knowledge *k, const s
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
 
+/* Facts that somebody wrote or cut by hand judge what they tell; the rest is not "nothing wrong". */
+static void judge_completeness(const struct cli *cli, const struct facts *facts,
+                               struct finding_list *findings, struct health *health)
+{
+    if (cli_value(cli, "from", NULL) == NULL || facts_get(facts, "gpu.count") != NULL) {
+        return;
+    }
+    struct finding f = {
+        .id = "facts-incomplete",
+        .severity = SEVERITY_UNKNOWN,
+        .title = "These facts do not describe a whole machine",
+        .claim =
+            "Not even the number of GPUs (gpu.count) is among them, which is always read. What "
+            "they tell was judged; that nothing else is wrong cannot be told.",
+        .confidence = 1,
+    };
+    *VEC_PUSH(cli->arena, &f.evidence) = (struct evidence){.source = cli_value(cli, "from", NULL)};
+    *VEC_PUSH(cli->arena,
+              &f.remedy) = "assay doctor --facts --json > facts.json      # on that machine";
+    *VEC_PUSH(cli->arena, findings) = f;
+    health->confidence = 0;
+}
+
 static int run_doctor(struct cli *cli)
 {
     struct err err = {0};
@@ -138,6 +181,7 @@ static int run_doctor(struct cli *cli)
     struct report report = {.command = "doctor", .schema_version = 1};
     struct health health = {0};
     doctor_judge(cli->arena, k, facts, NULL, &findings, &health);
+    judge_completeness(cli, facts, &findings, &health);
     lint_keys(cli->arena, k, &config, &findings);
     findings_sort(&findings);
     session_score(cli, &health, &report.score);

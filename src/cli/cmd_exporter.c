@@ -220,8 +220,8 @@ static int start(struct exporter *e, double interval)
             int status = err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN;
             return cli_fail(cli, status, "%s", err.text);
         }
-        cli_note(cli, "metrics of %zu runs at http://%s/metrics; end with Ctrl-C", e->run_count,
-                 http_server_address(e->server));
+        cli_note(cli, "metrics of %zu %s at http://%s/metrics; end with Ctrl-C", e->run_count,
+                 e->run_count == 1 ? "run" : "runs", http_server_address(e->server));
     }
     return serve(e, textfile, interval);
 }

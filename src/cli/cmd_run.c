@@ -24,6 +24,7 @@
 #include "cli/run_environment.h"
 #include "cli/run_gpu_guard.h"
 #include "cli/run_inputs.h"
+#include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/run_served.h"
 #include "cli/run_stacks.h"
@@ -330,40 +331,13 @@ static void take_environment(struct running *r)
     }
 }
 
-static enum status number_option(const struct cli *cli, const char *name, double fallback,
-                                 double least, double *ret_value, struct err *err)
-{
-    const char *text = cli_value(cli, name, NULL);
-    *ret_value = fallback;
-    if (text == NULL) {
-        return ST_OK;
-    }
-    double v;
-    if (str_to_double(str_of(text), &v) != ST_OK || !(v >= least) || !(v <= 1e12)) {
-        return err_set(err, ST_USAGE, "--%s takes a number of at least %g, not '%s'", name, least,
-                       text);
-    }
-    *ret_value = v;
-    return ST_OK;
-}
-
-static enum status guard_variables(struct running *r, struct text_list *env, struct err *err)
+static void guard_variables(struct running *r, struct text_list *env)
 {
     struct arena *a = r->cli->arena;
-    double every;
-    double least;
-    TRY(number_option(r->cli, "guard-every", 1, 1, &every, err));
-    TRY(number_option(r->cli, "guard-min", 1, 1, &least, err));
+    double every = run_options_number(r->cli, "guard-every", 1);
+    double least = run_options_number(r->cli, "guard-min", 1);
     if (!cli_flag(r->cli, "guard") && cli_value(r->cli, "guard-every", NULL) == NULL) {
-        static const char *const refining[] = {"guard-min", "guard-side", "quarantine",
-                                               "serialize"};
-        for (size_t i = 0; i < ARRAY_LEN(refining); i++) {
-            if (cli_flag(r->cli, refining[i])) {
-                return err_set(err, ST_USAGE, "--%s says how to guard: give --guard with it",
-                               refining[i]);
-            }
-        }
-        return ST_OK;
+        return;
     }
     run_environment_set(a, env, "ASSAY_RECORD_GUARD", arena_fmt(a, "%.0f", every));
     run_environment_set(a, env, "ASSAY_RECORD_GUARD_MIN", arena_fmt(a, "%.0f", least));
@@ -384,7 +358,6 @@ static enum status guard_variables(struct running *r, struct text_list *env, str
         run_environment_set(a, env, "PYTORCH_NO_CUDA_MEMORY_CACHING", "1");
         run_environment_set(a, env, "PYTORCH_NO_HIP_MEMORY_CACHING", "1");
     }
-    return ST_OK;
 }
 
 static enum status environment_of(struct running *r, char ***ret_environment, struct err *err)
@@ -406,7 +379,7 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                         before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
                                                           : library);
     run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
-    TRY(guard_variables(r, &env, err));
+    guard_variables(r, &env);
     char **list = arena_array(a, env.count + 1, sizeof *list);
     for (size_t i = 0; i < env.count; i++) {
         list[i] = arena_strdup(a, env.items[i]);
@@ -418,8 +391,9 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
 static enum status prepare(struct running *r, struct supervise_options *o, struct err *err)
 {
     struct arena *a = r->cli->arena;
-    TRY(number_option(r->cli, "timeout", 0, 0.001, &o->limit_s, err));
-    TRY(number_option(r->cli, "hang", 600, 1, &o->hang_s, err));
+    TRY(run_options_check(r->cli, err));
+    o->limit_s = run_options_number(r->cli, "timeout", 0);
+    o->hang_s = run_options_number(r->cli, "hang", 600);
     const char *expect;
     for (size_t i = 0; (expect = cli_repeat(r->cli, "expect", i)) != NULL; i++) {
         TRY(run_report_check_expect(expect, err));

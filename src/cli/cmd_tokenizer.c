@@ -7,6 +7,7 @@
 #include "base/json_out.h"
 #include "base/str.h"
 
+#include "cli/action_options.h"
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -227,6 +228,11 @@ static const struct {
     {"check", 2, tokenizer_check},
 };
 
+static const struct action_option uses[] = {
+    {"text", "encode|decode"}, {"specials", "encode"}, {"plain", "encode|decode"},
+    {"pieces", "encode"},      {"against", "check"},
+};
+
 static int run_tokenizer(struct cli *cli)
 {
     const char *name = cli->operands.count != 0 ? cli->operands.items[0] : "";
@@ -237,6 +243,10 @@ static int run_tokenizer(struct cli *cli)
         if (cli->operands.count < actions[i].least) {
             return cli_fail(cli, EXIT_USAGE, "'tokenizer %s' needs a tokenizer file or folder",
                             name);
+        }
+        struct err err = {0};
+        if (action_options_check(cli, uses, ARRAY_LEN(uses), name, &err) != ST_OK) {
+            return cli_fail(cli, EXIT_USAGE, "%s", err.text);
         }
         return actions[i].run(cli);
     }

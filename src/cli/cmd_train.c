@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* assay train: the reference trainer. Each way of using it is a row of `modes`. */
+#include "cli/action_options.h"
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/session.h"
@@ -8,6 +9,12 @@
 static const struct train_mode modes[] = {
     {"convert", train_convert}, {"generate", train_generate}, {"oracle", train_oracle},
     {"plan", train_plan},       {"shrink", train_shrink},     {NULL, train_run}, /* last */
+};
+
+/* Options of one mode, by the option that chooses it. */
+static const struct action_option uses[] = {
+    {"params", "shrink"},   {"against", "oracle"},       {"dump", "oracle"},
+    {"tokens", "generate"}, {"temperature", "generate"},
 };
 
 static int run_train_command(struct cli *cli)
@@ -19,16 +26,19 @@ static int run_train_command(struct cli *cli)
         return cli_fail(cli, EXIT_USAGE,
                         "name the model's folder or GGUF file: 'assay train MODEL --data FILE'");
     }
+    size_t mode = 0;
+    while (modes[mode].name != NULL && !cli_flag(cli, modes[mode].name)) {
+        mode++;
+    }
+    const char *name = modes[mode].name != NULL ? modes[mode].name : "train";
+    if (action_options_check(cli, uses, ARRAY_LEN(uses), name, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
     enum status status = train_job_init(cli, &job, &err);
     if (status != ST_OK) {
         result = cli_fail(cli, train_exit(status), "%s", err.text);
     } else {
-        size_t i = 0;
-        while (modes[i].name != NULL && !cli_flag(cli, modes[i].name) &&
-               cli_value(cli, modes[i].name, NULL) == NULL) {
-            i++;
-        }
-        result = modes[i].run(&job);
+        result = modes[mode].run(&job);
     }
     train_job_done(&job);
     return result;

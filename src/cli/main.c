@@ -144,6 +144,7 @@ int main(int argc, char **argv)
     int status = run(&cli, argc, argv);
     arena_free(cli.arena);
     if (fflush(stdout) != 0 && status == EXIT_FINE) {
+        fprintf(stderr, "assay: cannot write to standard output\n");
         status = EXIT_UNKNOWN;
     }
     return status;

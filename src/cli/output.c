@@ -65,6 +65,14 @@ static void say(const struct cli *cli, const char *tint, const char *fmt, va_lis
     progress_erase();
     char text[1600];
     vsnprintf(text, sizeof text, fmt, ap);
+    /* Names of files and from files do not steer a terminal; U+0080 to U+009F would, too. */
+    for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++) {
+        bool c1 = p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
+        if (c1) {
+            *p++ = '?';
+        }
+        *p = c1 || (*p < ' ' && *p != '\n') || *p == 0x7f ? '?' : *p;
+    }
     if (cli->stderr_color) {
         fprintf(stderr, "\033[%smassay:\033[0m %s\n", tint, text);
     } else {

@@ -181,6 +181,19 @@ const char *session_unit_of_key(void *knowledge, const char *key)
     return row != NULL ? row->unit : NULL;
 }
 
+static bool any_known_key(const struct cli *cli, const struct knowledge *k,
+                          const struct facts *facts)
+{
+    size_t count;
+    const struct fact *const *all = facts_sorted(facts, cli->arena, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (knowledge_fact_key(k, all[i]->key) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum status session_facts_file(const struct cli *cli, const struct knowledge *k, const char *path,
                                struct facts **ret_facts, struct err *err)
 {
@@ -189,6 +202,12 @@ enum status session_facts_file(const struct cli *cli, const struct knowledge *k,
     TRY(fs_read(&live, cli->arena, path, MAX_FACTS_FILE, &text, err));
     struct facts *facts = facts_new(cli->arena);
     TRY(facts_read_json(facts, text, path, type_of_key, (void *)k, err));
+    if (!any_known_key(cli, k, facts)) { /* another JSON file: nothing could be wrong with it */
+        return err_set(err, ST_FORMAT,
+                       "%s holds no fact of a machine: expected what 'assay doctor --facts --json' "
+                       "writes there",
+                       path);
+    }
     *ret_facts = facts;
     return ST_OK;
 }
@@ -203,12 +222,25 @@ static const char *const *switch_names(const struct cli *cli, const struct knowl
     return names;
 }
 
+enum status session_open_root(const struct cli *cli, const char *root, struct fs *ret_fs,
+                              struct err *err)
+{
+    TRY(fs_open_root(cli->arena, root, ret_fs, err));
+    if (!fs_is_dir(ret_fs, cli->arena, "/proc") && !fs_is_dir(ret_fs, cli->arena, "/sys") &&
+        !fs_is_dir(ret_fs, cli->arena, "/etc")) {
+        return err_set(err, ST_FORMAT,
+                       "'%s' is not the root of a machine: neither proc nor sys nor etc is in it",
+                       root);
+    }
+    return ST_OK;
+}
+
 enum status session_collect_with(const struct cli *cli, const struct knowledge *k, const char *root,
                                  const char *python, const char *binary, struct facts **ret_facts,
                                  struct err *err)
 {
     struct fs *fs = arena_alloc(cli->arena, sizeof *fs);
-    TRY(fs_open_root(cli->arena, root, fs, err));
+    TRY(session_open_root(cli, root, fs, err));
     struct facts *facts = facts_new(cli->arena);
     struct arena *scratch = arena_new(0);
     struct collect c = {

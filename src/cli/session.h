@@ -3,6 +3,8 @@
 #ifndef ASSAY_CLI_SESSION_H
 #define ASSAY_CLI_SESSION_H
 
+#include "base/fs.h"
+
 #include "cli/command.h"
 #include "diagnosis/judge.h"
 #include "facts/facts.h"
@@ -12,6 +14,11 @@
 
 /* Knowledge for this invocation: built in, or of --knowledge DIR, in the language of --lang. */
 enum status session_knowledge(const struct cli *cli, const struct knowledge **ret_knowledge,
+                              struct err *err) MUST_USE;
+
+/* The machine whose files are under `root` ("" for this one); ST_FORMAT for a folder that is no such
+ * root, for nothing would be wrong with an empty one. */
+enum status session_open_root(const struct cli *cli, const char *root, struct fs *ret_fs,
                               struct err *err) MUST_USE;
 
 /* Facts of the machine under `root` ("" = this one). `python` may be NULL. */

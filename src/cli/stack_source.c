@@ -39,7 +39,7 @@ enum status stack_source_machine(const struct cli *cli, const struct stack *like
     const char *python = cli_value(cli, "python", NULL);
     TRY(session_knowledge(cli, &k, err));
     cli_progress(cli, "reading the stack of %s", root[0] != '\0' ? root : "this machine");
-    TRY(fs_open_root(cli->arena, root, &fs, err));
+    TRY(session_open_root(cli, root, &fs, err));
     if (python == NULL && like != NULL && like->python != NULL &&
         fs_is_dir(&fs, cli->arena, like->python)) {
         python = like->python;

@@ -23,6 +23,7 @@ struct framer {
     uint64_t base_offset; /* original offset of raw[0] */
     uint64_t base_newlines;
     bool continued;
+    bool inside_line; /* the last byte that came is no '\n' */
     VEC_OF(struct cut) cuts;
     struct arena *arena;
 };
@@ -70,6 +71,7 @@ void framer_reset(struct framer *f)
     f->base_offset = 0;
     f->base_newlines = 0;
     f->continued = false;
+    f->inside_line = false;
     f->cuts.count = 0;
 }
 
@@ -98,6 +100,7 @@ char *framer_space(struct framer *f, size_t *ret_n)
 void framer_commit(struct framer *f, size_t n)
 {
     f->fill += n;
+    f->inside_line = n != 0 ? f->raw[f->fill - 1] != '\n' : f->inside_line;
 }
 
 /* Length of the terminal control sequence at p (which is ESC), at most n. ECMA-48. */
@@ -218,6 +221,11 @@ struct piece frame_piece(struct frame_cursor *c, size_t n)
 uint64_t framer_newlines(const struct framer *f)
 {
     return f->base_newlines + count_newlines(f->raw, f->framed - f->keep);
+}
+
+bool framer_inside_line(const struct framer *f)
+{
+    return f->inside_line;
 }
 
 uint64_t framer_bytes(const struct framer *f)

@@ -80,6 +80,9 @@ static inline void frame_cursor_next(struct frame_cursor *c, size_t n)
 /* '\n' in everything framed so far. */
 uint64_t framer_newlines(const struct framer *f);
 
+/* The last byte so far is no '\n': a line without an end follows those that framer_newlines() counts. */
+bool framer_inside_line(const struct framer *f);
+
 /* Original bytes framed so far. */
 uint64_t framer_bytes(const struct framer *f);
 

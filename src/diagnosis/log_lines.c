@@ -143,6 +143,25 @@ static bool takes_lines(const struct log_reader *r, const struct scan_hit *hit)
     return kind == PATTERN_BENIGN || kind == PATTERN_CLEAR;
 }
 
+/* An exception whose message says "no error" or "without failures" is one all the same: drops the
+ * hits of all-clears from its line. What is known to be harmless stays so. */
+static size_t keep_exception(const struct log_reader *r, const struct line_context *c,
+                             struct scan_hit *hits, size_t count)
+{
+    if ((marks_of(r, hits, count) & 1u << MARK_EXCEPTION) == 0 ||
+        !tracebacks_is_exception(c->prefix.body)) {
+        return count;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (hits[i].id >= r->k->patterns_count ||
+            r->k->patterns[hits[i].id].kind != PATTERN_CLEAR) {
+            hits[kept++] = hits[i];
+        }
+    }
+    return kept;
+}
+
 /* Patterns: when one that takes lines away matches, only those count. True when it did. */
 static bool handle_patterns(struct log_reader *r, const struct line_context *c,
                             const struct scan_hit *hits, size_t count)
@@ -218,6 +237,7 @@ static void handle_piece(struct log_reader *r, struct piece piece, const struct 
         return;
     }
     set_prefix(r, &c);
+    count = keep_exception(r, &c, hits, count);
     bool benign = handle_patterns(r, &c, hits, count);
     struct shape_entry *shape = known->shape != NULL && !known->shape->hex ? known->shape : NULL;
     handle_marks(r, &c, benign ? 0 : marks_of(r, hits, count), shape);

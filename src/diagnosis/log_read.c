@@ -118,7 +118,7 @@ static void end_file(struct log_reader *r)
     gpu_faults_flush(r->faults);
     run_reader_end_file(r->run, (struct str){.p = r->last, .n = r->last_n},
                         tracebacks_file_died(r->tracebacks));
-    r->lines += framer_newlines(r->framer);
+    r->lines += framer_newlines(r->framer) + framer_inside_line(r->framer);
     r->bytes += framer_bytes(r->framer);
     r->file_count++;
     if (!r->sniffed || r->kernel) { /* an empty file is a log, too */

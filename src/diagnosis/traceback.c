@@ -400,6 +400,13 @@ static void start(struct tracebacks *t, struct writer *w)
     w->now = (struct exception){0};
 }
 
+bool tracebacks_is_exception(struct str body)
+{
+    struct str type;
+    struct str message;
+    return split_exception(body, false, &type, &message);
+}
+
 static void give_up(struct tracebacks *t, struct writer *w)
 {
     t->open -= is_open(w);

@@ -29,6 +29,9 @@ bool tracebacks_wants_lines(const struct tracebacks *t);
 
 void tracebacks_begin_file(struct tracebacks *t);
 
+/* True when a line behind its prefix is "TypeError: message" or the like, of an exception's own. */
+bool tracebacks_is_exception(struct str body);
+
 /* The file ends. `completed` when the file says that the run finished, at progress count
  * `completed_at`. */
 void tracebacks_flush(struct tracebacks *t, uint64_t progress, bool completed,

@@ -36,23 +36,32 @@ static const char *plain(const struct report_options *o)
     return o->color ? "\033[0m" : "";
 }
 
-/* One untrusted log line for a terminal: control bytes shown as '?', cut to `max` bytes. */
-static void safe_line(struct strbuf *out, const char *text, size_t max)
+/* Untrusted text for a terminal: control characters (U+0080 to U+009F are some, too) shown as '?',
+ * cut to `max` bytes. */
+static void safe_part(struct strbuf *out, struct str text, size_t max)
 {
-    if (text == NULL) { /* evidence that is a place alone */
-        return;
-    }
-    size_t n = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++, n++) {
-        if (n >= max && (*p & 0xc0) != 0x80) {
+    for (size_t i = 0; i < text.n; i++) {
+        unsigned char b = (unsigned char)text.p[i];
+        unsigned char next = i + 1 < text.n ? (unsigned char)text.p[i + 1] : 0;
+        if (i >= max && (b & 0xc0) != 0x80) {
             strbuf_addz(out, " …");
             return;
         }
-        strbuf_addc(out, *p == '\t' ? ' ' : *p < 0x20 || *p == 0x7f ? '?' : (char)*p);
+        bool c1 = b == 0xc2 && next >= 0x80 && next < 0xa0;
+        i += c1;
+        strbuf_addc(out, b == '\t' || b == '\n'        ? ' '
+                         : b < 0x20 || b == 0x7f || c1 ? '?'
+                                                       : (char)b);
     }
 }
 
-/* Paragraph wrapped at the width, hanging under column LABEL. */
+static void safe_line(struct strbuf *out, const char *text, size_t max)
+{
+    safe_part(out, str_of(text != NULL ? text : ""),
+              max); /* without: evidence that is a place alone */
+}
+
+/* Paragraph wrapped at the width, hanging under column LABEL. Names in it may come from a file. */
 static void wrapped(struct strbuf *out, const char *text, int width)
 {
     size_t room = (size_t)(width > LABEL + 30 ? width - LABEL : 60);
@@ -71,9 +80,7 @@ static void wrapped(struct strbuf *out, const char *text, int width)
             strbuf_addc(out, ' ');
             column++;
         }
-        for (size_t i = 0; i < word.n; i++) {
-            strbuf_addc(out, word.p[i] == '\n' ? ' ' : word.p[i]);
-        }
+        safe_part(out, word, word.n);
         column += word.n;
     }
     strbuf_addc(out, '\n');
@@ -90,7 +97,7 @@ static void place(struct strbuf *out, const struct evidence *e)
     if (e->line > 0) {
         strbuf_fmt(out, ":%ld", e->line);
     }
-    strbuf_addz(out, ": ");
+    strbuf_addz(out, e->text != NULL && e->text[0] != '\0' ? ": " : "");
 }
 
 static void body(struct strbuf *out, const struct report_options *o, const struct finding *f)
@@ -112,16 +119,18 @@ static void body(struct strbuf *out, const struct report_options *o, const struc
     }
     for (size_t i = 0; i < f->links.count; i++) {
         label(out, o, i == 0 ? "see" : "");
-        strbuf_fmt(out, "%s\n", f->links.items[i]);
+        safe_line(out, f->links.items[i], 1000);
+        strbuf_addc(out, '\n');
     }
 }
 
 static void head(struct strbuf *out, const struct report_options *o, const struct finding *f,
                  bool cause)
 {
-    strbuf_fmt(out, "%s%s%-8s%s  %s%s%s  %s(%s", tint(o, f->severity), bold(o),
-               cause ? "cause" : severity_name(f->severity), plain(o), bold(o), f->title, plain(o),
-               dim(o), f->id);
+    strbuf_fmt(out, "%s%s%-8s%s  %s", tint(o, f->severity), bold(o),
+               cause ? "cause" : severity_name(f->severity), plain(o), bold(o));
+    safe_line(out, f->title, 1000);
+    strbuf_fmt(out, "%s  %s(%s", plain(o), dim(o), f->id);
     if (cause) {
         strbuf_fmt(out, ", %s, confidence %.2f", f->layer != NULL ? f->layer : "unknown layer",
                    f->confidence);
@@ -131,8 +140,8 @@ static void head(struct strbuf *out, const struct report_options *o, const struc
 
 static void brief(struct strbuf *out, const struct report_options *o, const struct finding *f)
 {
-    strbuf_fmt(out, "  %s%-8s%s %s", tint(o, f->severity), severity_name(f->severity), plain(o),
-               f->title);
+    strbuf_fmt(out, "  %s%-8s%s ", tint(o, f->severity), severity_name(f->severity), plain(o));
+    safe_line(out, f->title, 1000);
     if (f->evidence.count != 0) {
         strbuf_fmt(out, "%s  ", dim(o));
         place(out, &f->evidence.items[0]);
@@ -226,7 +235,9 @@ static void render(const struct report *r, const struct report_options *o, struc
         wrapped(out, r->notes.items[i], o->width);
     }
     if (r->verdict != NULL) {
-        strbuf_fmt(out, "%s%s%s\n", bold(o), r->verdict, plain(o));
+        strbuf_addz(out, bold(o));
+        safe_line(out, r->verdict, 4000);
+        strbuf_fmt(out, "%s\n", plain(o));
     }
     if (r->score.present) {
         score(out, o, &r->score);

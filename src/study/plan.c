@@ -39,6 +39,15 @@ static enum status bad(struct parsing *p, const struct tree *at, const char *wha
     return err_set(p->err, ST_FORMAT, "%s:%d: %s", p->path, at->line, what);
 }
 
+static const char *key_names(struct arena *a, const char *const *keys)
+{
+    const char *all = keys[0];
+    for (size_t i = 1; keys[i] != NULL; i++) {
+        all = arena_fmt(a, "%s, %s", all, keys[i]);
+    }
+    return all;
+}
+
 static enum status check_keys(struct parsing *p, const struct tree *t, const char *const *keys,
                               const char *where)
 {
@@ -58,10 +67,10 @@ static enum status check_keys(struct parsing *p, const struct tree *t, const cha
             }
         }
         if (!known) {
-            return bad(p, c,
-                       arena_fmt(p->arena, "%s has no key '%s'%s%s%s", where, c->key,
-                                 nearest != NULL ? "; did you mean '" : "",
-                                 nearest != NULL ? nearest : "", nearest != NULL ? "'?" : ""));
+            const char *hint = nearest != NULL ? arena_fmt(p->arena, "did you mean '%s'?", nearest)
+                                               : arena_fmt(p->arena, "its keys are %s",
+                                                           key_names(p->arena, keys));
+            return bad(p, c, arena_fmt(p->arena, "%s has no key '%s'; %s", where, c->key, hint));
         }
     }
     return ST_OK;

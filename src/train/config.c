@@ -360,6 +360,14 @@ enum status config_read(struct arena *a, const char *folder, struct model_config
     if (fs_exists(&live, a, folder) && !fs_is_dir(&live, a, folder)) {
         return err_set(err, ST_FORMAT, "'%s' is neither a model's folder nor a GGUF file", folder);
     }
-    TRY(fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err));
+    enum status status = fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err);
+    if (status == ST_ABSENT) {
+        return err_set(
+            err, ST_ABSENT,
+            "'%s' is no model folder: it holds no config.json; give a folder of Hugging Face "
+            "form, with config.json and safetensors files, or a GGUF file",
+            folder);
+    }
+    TRY(status);
     return config_parse(a, text, path, ret_config, err);
 }

@@ -92,6 +92,26 @@ static void carriage_returns_make_pieces_but_no_lines(void **state)
     assert_int_equal(lf->run.lines, 2);
 }
 
+static void a_last_line_without_an_end_is_counted(void **state)
+{
+    (void)state;
+    assert_int_equal(log_of(arena, "x")->run.lines, 1);
+    assert_int_equal(log_of(arena, "x\n")->run.lines, 1);
+    assert_int_equal(log_of(arena, "x\ny")->run.lines, 2);
+    assert_int_equal(log_of(arena, "\n")->run.lines, 1);
+}
+
+static void an_exception_whose_message_is_an_all_clear_is_an_exception(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "[rank0]: ValueError: no uncorrectable hardware errors detected, and yet\n"
+               "ras: no uncorrectable hardware errors detected\n");
+    assert_int_equal(log_facts_count(lf, "python-exception"), 1);
+    assert_int_equal(log_facts_count(lf, "ecc-any"), 1);
+    assert_int_equal(log_facts_count(lf, "ecc-clear"), 1);
+}
+
 static void colour_codes_inside_words_do_not_hide_a_fault(void **state)
 {
     (void)state;
@@ -318,6 +338,8 @@ int main(void)
         cmocka_unit_test(hit_without_its_capture_is_dropped),
         cmocka_unit_test(expression_that_gives_up_is_no_match),
         cmocka_unit_test(carriage_returns_make_pieces_but_no_lines),
+        cmocka_unit_test(a_last_line_without_an_end_is_counted),
+        cmocka_unit_test(an_exception_whose_message_is_an_all_clear_is_an_exception),
         cmocka_unit_test(colour_codes_inside_words_do_not_hide_a_fault),
         cmocka_unit_test(all_clear_takes_the_line_from_every_pattern),
         cmocka_unit_test(kernel_patterns_stay_out_of_training_logs),
