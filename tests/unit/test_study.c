@@ -473,6 +473,15 @@ static void test_plan(void **state)
     assert_string_equal(p->routes.items[3].name, "n=2");
     assert_string_equal(p->routes.items[3].command.items[1], "n=2");
     assert_int_equal(p->routes.items[3].command.count, 2);
+    /* The loader takes the first library that it finds: a route's comes before the base's. */
+    struct str libraries = STR("command: [prog]\nlibrary_path: [/plan]\npreload: [p.so]\nroutes:\n"
+                               "  base: {library_path: [/base]}\n"
+                               "  other: {library_path: [/x, /y], preload: [o.so]}\n");
+    const struct plan *q;
+    assert_int_equal(plan_parse(arena, libraries, "q", NULL, &q, &err), ST_OK);
+    assert_string_equal(q->routes.items[1].environment.items[0], "LD_PRELOAD=o.so:p.so");
+    assert_string_equal(q->routes.items[1].environment.items[1],
+                        "LD_LIBRARY_PATH=/x:/y:/base:/plan");
     const char *words[] = {"other", "word"};
     struct text_list command = {.items = words, .count = 2};
     assert_int_equal(plan_parse(arena, text, "p", &command, &p, &err), ST_OK);
