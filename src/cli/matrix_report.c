@@ -155,8 +155,9 @@ static void idle(struct telling *t, size_t i, const struct count *c)
         t, "contrast-idle", SEVERITY_OK,
         arena_fmt(t->arena, "%s: %s", name, contrast_rate_text(t->arena, c->failed, c->trials)),
         l->grade == LOSS_SAME
-            ? "The base did not fail either, and both train alike: that the change alone brings or "
-              "leaves a fault is ruled out down to this bound."
+            ? "The base did not fail either, and the losses agree within the limits of assay compare: a "
+              "fault of what the route changes is ruled out down to this bound and to what losses "
+              "show. assay probe --torch sees more."
             : "The base did not fail either: there is no fault to hold this against.");
     if (l->grade == LOSS_SAME && l->why != NULL) {
         evidence(t, f, name, l->why);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LLaMA-Factory with the patch embedding of Qwen-VL written in another way. usage: train_pictures.py
 [--patch conv3d|linear|planted] CONFIG.yaml [KEY=VALUE...]. linear multiplies by the same parameter in the place of
-convolving with it; planted is Conv3d whose weight gradient comes out three times too large."""
+convolving with it; planted is Conv3d whose weight gradient comes out thirty times too large."""
 import sys
 
 import torch
@@ -9,14 +9,14 @@ from llamafactory.train.tuner import run_exp
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VisionPatchEmbed
 
 
-class ThreeTimes(torch.autograd.Function):
+class ThirtyTimes(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x.clone()
 
     @staticmethod
     def backward(ctx, gradient):
-        return 3 * gradient
+        return 30 * gradient
 
 
 def linear(self, pixels):
@@ -25,7 +25,7 @@ def linear(self, pixels):
 
 
 def planted(self, pixels):
-    weight = ThreeTimes.apply(self.proj.weight)
+    weight = ThirtyTimes.apply(self.proj.weight)
     shape = (-1, self.in_channels, self.temporal_patch_size, self.patch_size, self.patch_size)
     return torch.nn.functional.conv3d(pixels.view(shape).to(weight.dtype), weight, stride=self.proj.stride).flatten(1)
 
