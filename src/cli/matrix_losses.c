@@ -7,6 +7,7 @@
 #include "base/vec.h"
 
 #include "cli/compare_pair.h"
+#include "study/contrast.h"
 
 enum {
     NAMES_BYTES_MAX = 4000
@@ -155,5 +156,9 @@ void matrix_losses_judge(struct matrix *m, const struct matrix_losses *l,
                            "assay compare shows both."};
         *VEC_PUSH(a, &f->evidence) = (struct evidence){
             .source = r->name, .text = l[i].why != NULL ? l[i].why : "see assay compare"};
+        uint64_t trials = m->routes[i].count;
+        uint64_t clean = matrix_clean(a, &m->routes[i]).count;
+        *VEC_PUSH(a, &f->evidence) = (struct evidence){
+            .source = r->name, .text = contrast_rate_text(a, trials - clean, trials)};
     }
 }

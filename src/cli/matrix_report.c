@@ -151,6 +151,9 @@ static void idle(struct telling *t, size_t i, const struct count *c)
 {
     const struct matrix_losses *l = &t->losses[i];
     const char *name = t->m->plan->routes.items[i].name;
+    if (l->grade == LOSS_DIFFERENT || l->grade == LOSS_OPEN) {
+        return; /* matrix_losses_judge() tells of it */
+    }
     struct finding *f = add(
         t, "contrast-idle", SEVERITY_OK,
         arena_fmt(t->arena, "%s: %s", name, contrast_rate_text(t->arena, c->failed, c->trials)),

@@ -55,9 +55,11 @@ if python=$("$SOURCE/tests/full/llamafactory_env.sh"); then
     holds "the losses" '[.routes[] | .losses] == [null, "other inputs", "same", "same", "other inputs"]'
     expect "a wrong backward" 1 "$ASSAY" matrix planted.yaml
     says "it is blamed" out "planted trains otherwise than the base, without failing"
-    says "the others clear themselves" out "linear and the base agree, so the suspect is what planted changes."
     says "the verdict" out "trains otherwise than the base: planted"
     never_fixed
+    expect "the same for a script" 1 "$ASSAY" matrix planted.yaml --json
+    holds "the other way clears itself" '[.routes[] | .losses] == [null, "same", "different"]
+        and any(.findings[]; .id == "contrast-losses-differ" and (.claim | test("linear and the base agree")))'
 else
     echo "LLaMA-Factory cannot be had: its contrasts are left out"
 fi
