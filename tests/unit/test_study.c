@@ -114,7 +114,12 @@ static void test_hf_console(void **state)
         "{'loss': 'nan', 'grad_norm': '6', 'learning_rate': '0.0001', 'epoch': '0.3'}\n"
         "{'loss': '1.3', 'grad_norm': '6', 'learning_rate': '0.0001', 'epoch': '0.4'}\n"
         "100%|##########| 40/40 [00:40<00:00,  1.00s/it]\n"
-        "{'train_runtime': '40.5', 'train_loss': '1.45', 'epoch': '0.4'}\n");
+        "{'train_runtime': '40.5', 'train_loss': '1.45', 'epoch': '0.4'}\n"
+        /* log_metrics() repeats the means of the run: no step, and no other run time. */
+        "***** train metrics *****\n"
+        "  epoch                    =        0.4\n"
+        "  train_loss               =       1.45\n"
+        "  train_runtime            = 0:00:40.50\n");
     assert_int_equal(l.steps_from, RUN_LOG_STEPS_COUNTED);
     assert_int_equal(l.loss.count, 4);
     assert_int_equal(l.loss.items[0].step, 10);
