@@ -50,7 +50,7 @@ expect "again" 1 "$ASSAY" matrix plan.yaml --json
 jq -e '.resumed == 24 and .trials == 24 and (.routes[] | select(.route == "left") | .failed == 0 and .trials == 4)
     and (.routes[] | select(.factor == "batch" and .level == "2") | .failed == 0)' out >/dev/null || { echo "FAILED: JSON of matrix"; FAILED=1; }
 expect "another command into the same folder" 64 "$ASSAY" matrix plan.yaml -- ./job.sh
-says "another command" err "another plan"
+says "another command" err "give another folder with --trials"
 
 # Nothing fails: a bound, and a route that does better or worse in numbers
 cat >fine.yaml <<'END'
