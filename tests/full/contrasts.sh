@@ -44,6 +44,8 @@ if python=$("$SOURCE/tests/full/llamafactory_env.sh"); then
     parts=$((parts + 1))
     PATH=$(dirname "$python"):$PATH
     export OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false HF_HUB_OFFLINE=1
+    mkdir "$TMP/job" # the job has a folder "out" of its own
+    cd "$TMP/job"
     "$python" "$jobs/pictures_job.py" >job.out 2>&1 || { cat job.out; exit 1; }
     cp "$jobs/train_pictures.py" "$jobs/pictures.yaml" "$jobs/planted.yaml" .
     expect "nothing is wrong" 0 "$ASSAY" matrix pictures.yaml
