@@ -111,6 +111,7 @@ static void take_cause(struct compare_run *r, const struct finding_list *causes)
     if (causes->count > 0) {
         r->fault = causes->items[0].id;
         r->fault_title = causes->items[0].title;
+        r->fault_evidence = causes->items[0].evidence;
         r->failed = true;
     }
 }

@@ -24,6 +24,7 @@ struct compare_run {
     double peak_bytes; /* of its largest process; NaN unknown */
     const char *fault; /* class of the likeliest cause; NULL */
     const char *fault_title;
+    struct evidence_list fault_evidence;
     const char *libraries; /* names of those with most calls; NULL without records */
     struct setup setup;
     struct run_inputs inputs;

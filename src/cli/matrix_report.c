@@ -7,19 +7,22 @@
 
 #include "base/vec.h"
 
-#include "cli/compare_pair.h"
 #include "cli/matrix.h"
+#include "cli/matrix_losses.h"
 #include "cli/session.h"
 #include "study/contrast.h"
 #include "study/stats.h"
 
 enum {
-    CLASSES_MAX = 8
+    CLASSES_MAX = 8,
+    NAMES_BYTES_MAX = 4000
 };
 
 struct telling {
     struct matrix *m;
     struct arena *arena;
+    const struct matrix_losses *losses; /* one a route */
+    enum contrast_outcome *outcomes;    /* the same; CONTRAST_UNTOLD where it is void */
     struct finding_list findings;
 };
 
@@ -28,8 +31,7 @@ struct count {
     uint64_t broken, untold, met; /* trials whose expectation was */
     const char *classes;          /* "hipblaslt-kernel x3, SIGSEGV"; NULL */
     const char *first_class;
-    const char *first_folder; /* of a failure */
-    const char *first_title;
+    const struct compare_run *first; /* that failed; NULL */
 };
 
 static struct finding *add(struct telling *t, const char *id, enum severity severity,
@@ -64,10 +66,9 @@ static struct count count_of(struct arena *a, const struct compare_route *r)
             continue;
         }
         c.failed++;
-        if (c.first_folder == NULL) {
-            c.first_folder = run->path;
+        if (c.first == NULL) {
+            c.first = run;
             c.first_class = class;
-            c.first_title = run->fault_title;
         }
         size_t at = 0;
         while (at < known && strcmp(names[at], class) != 0) {
@@ -112,18 +113,24 @@ static const char *change_of(struct arena *a, const struct plan_route *r)
     return r->factor != NULL ? arena_fmt(a, "%s = %s", r->factor, r->level) : r->name;
 }
 
-static void passes(struct telling *t, const struct plan_route *r, const char *counts)
+static void passes(struct telling *t, const struct plan_route *r, const struct count *c,
+                   const char *counts)
 {
     const char *change = change_of(t->arena, r);
     const char *meaning =
         r->passes != NULL
             ? r->passes
             : arena_fmt(t->arena, "What the route changes takes part in the fault: %s.", change);
-    add(t, "contrast-passes", SEVERITY_NOTE,
+    struct finding *f = add(
+        t, "contrast-passes", SEVERITY_NOTE,
         arena_fmt(t->arena, "%s fails less often than the base: %s", r->name, counts),
-        arena_fmt(t->arena,
-                  "%s Not observed is not fixed: the bound above is what these trials prove.",
-                  meaning));
+        c->failed > 0
+            ? arena_fmt(t->arena, "%s It still fails: something else brings it too.", meaning)
+            : arena_fmt(t->arena,
+                        "%s Not observed is not fixed: these trials prove the bound below and "
+                        "no more.",
+                        meaning));
+    evidence(t, f, r->name, contrast_rate_text(t->arena, c->failed, c->trials));
 }
 
 static void fails_too(struct telling *t, const struct plan_route *r, const char *counts)
@@ -137,6 +144,29 @@ static void fails_too(struct telling *t, const struct plan_route *r, const char 
                         "The fault needs nothing of what the route leaves: %s is ruled "
                         "out as the only cause.",
                         change));
+}
+
+/* Neither failed: what is left to tell is whether they computed the same. */
+static void idle(struct telling *t, size_t i, const struct count *c)
+{
+    const struct matrix_losses *l = &t->losses[i];
+    const char *name = t->m->plan->routes.items[i].name;
+    if (l->grade == LOSS_DIFFERENT || l->grade == LOSS_OPEN) {
+        return; /* matrix_losses_judge() tells of it */
+    }
+    struct finding *f = add(
+        t, "contrast-idle", SEVERITY_OK,
+        arena_fmt(t->arena, "%s: %s", name, contrast_rate_text(t->arena, c->failed, c->trials)),
+        l->grade == LOSS_SAME
+            ? "The base did not fail either, and the losses agree within the limits of assay compare: a "
+              "fault of what the route changes is ruled out down to this bound and to what losses "
+              "show. assay probe --torch sees more."
+            : "The base did not fail either: there is no fault to hold this against.");
+    if (l->grade == LOSS_SAME && l->why != NULL) {
+        evidence(t, f, name, l->why);
+    } else if (l->cell != NULL && l->grade == LOSS_NOT_JUDGED) {
+        evidence(t, f, name, arena_fmt(t->arena, "the losses are not compared: %s", l->cell));
+    }
 }
 
 static void judge_contrast(struct telling *t, size_t i, const struct count *base)
@@ -163,19 +193,16 @@ static void judge_contrast(struct telling *t, size_t i, const struct count *base
             "Nothing can be concluded from this contrast.");
         return;
     }
+    t->outcomes[i] = k.outcome;
     switch (k.outcome) {
-    case CONTRAST_PASSES: passes(t, r, counts); break;
+    case CONTRAST_PASSES: passes(t, r, &c, counts); break;
     case CONTRAST_FAILS_TOO: fails_too(t, r, counts); break;
     case CONTRAST_WORSE:
         add(t, "contrast-worse", SEVERITY_ERROR,
             arena_fmt(a, "%s fails more often than the base: %s", r->name, counts),
             arena_fmt(a, "The change brings a fault: %s.", change_of(a, r)));
         break;
-    case CONTRAST_BASE_FINE:
-        add(t, "contrast-idle", SEVERITY_OK,
-            arena_fmt(a, "%s: %s", r->name, contrast_rate_text(a, c.failed, c.trials)),
-            "The base did not fail either: there is nothing to rule out.");
-        break;
+    case CONTRAST_BASE_FINE: idle(t, i, &c); break;
     default:
         add(t, "contrast-untold", c.failed > 0 ? SEVERITY_WARNING : SEVERITY_UNKNOWN,
             arena_fmt(a, "%s: may be chance: %s", r->name, counts),
@@ -212,8 +239,12 @@ static void judge_base(struct telling *t, const struct count *base)
         struct finding *f = add(t, "base-fails", SEVERITY_ERROR,
                                 arena_fmt(a, "%s fails: %s (%s)", name, rate, base->classes),
                                 "The fault that the contrasts are held against.");
-        evidence(t, f, base->first_folder,
-                 base->first_title != NULL ? base->first_title : base->first_class);
+        const struct compare_run *first = base->first;
+        evidence(t, f, first->path,
+                 first->fault_title != NULL ? first->fault_title : base->first_class);
+        for (size_t i = 0; i < first->fault_evidence.count; i++) {
+            *VEC_PUSH(a, &f->evidence) = first->fault_evidence.items[i];
+        }
     }
 }
 
@@ -260,41 +291,6 @@ static double median_of(struct arena *a, const struct compare_route *r, bool ste
     return stats_median(a, v, n);
 }
 
-/* Those trials alone that ended well. */
-static struct compare_route clean_of(struct arena *a, const struct compare_route *r)
-{
-    struct compare_route out = {.name = r->name};
-    for (size_t i = 0; i < r->count; i++) {
-        const char *class;
-        if (!matrix_failed(&r->items[i], &class)) {
-            *VEC_PUSH(a, &out) = r->items[i];
-        }
-    }
-    return out;
-}
-
-/* "same", "different", "could not tell" against the base; NULL where one never ended well. */
-static const char *losses_text(struct telling *t, size_t i)
-{
-    struct matrix *m = t->m;
-    struct compare_route base = clean_of(t->arena, &m->routes[m->plan->base]);
-    struct compare_route route = clean_of(t->arena, &m->routes[i]);
-    struct compare_pair p;
-    if (i == m->plan->base || base.count == 0 || route.count == 0 ||
-        base.items[0].log.loss.count == 0) {
-        return NULL;
-    }
-    compare_pair_make(m->cli, &base, &route, false, 0, &p);
-    if (p.refused) {
-        return p.inputs.verdict == INPUTS_DIFFER ? "other inputs" : "inputs unproven";
-    }
-    static const char *const names[] = {[LOSS_NOT_JUDGED] = "unlike",
-                                        [LOSS_SAME] = "same",
-                                        [LOSS_OPEN] = "could not tell",
-                                        [LOSS_DIFFERENT] = "different"};
-    return names[p.loss.grade];
-}
-
 static void route_row(struct telling *t, size_t i, const struct count *base, struct value *row)
 {
     struct matrix *m = t->m;
@@ -322,7 +318,7 @@ static void route_row(struct telling *t, size_t i, const struct count *base, str
     row[12] = real(contrast ? stats_fisher(base->failed, base->trials - base->failed, c.failed,
                                            c.trials - c.failed)
                             : NAN);
-    row[13] = text(m->plan->bisect ? NULL : losses_text(t, i));
+    row[13] = text(t->losses[i].cell);
 }
 
 static struct report_table routes_table(struct telling *t, const struct count *base)
@@ -391,6 +387,37 @@ static const char *judge_search(struct telling *t)
 
 /* ---- the whole ---- */
 
+/* Names of the routes with this outcome, "openblas, generic"; NULL where there are none. */
+static const char *names_with(const struct telling *t, enum contrast_outcome outcome)
+{
+    struct strbuf out;
+    strbuf_init(&out, t->arena, NAMES_BYTES_MAX);
+    for (size_t i = 0; i < t->m->plan->routes.count; i++) {
+        if (t->outcomes[i] == outcome) {
+            strbuf_fmt(&out, "%s%s", out.n > 0 ? ", " : "", t->m->plan->routes.items[i].name);
+        }
+    }
+    return out.n > 0 ? out.p : NULL;
+}
+
+static const char *verdict_of_failures(struct telling *t, uint64_t failed, uint64_t trials)
+{
+    const char *left = names_with(t, CONTRAST_PASSES);
+    const char *stays = names_with(t, CONTRAST_FAILS_TOO);
+    const char *worse = names_with(t, CONTRAST_WORSE);
+    struct strbuf out;
+    strbuf_init(&out, t->arena, 4 * NAMES_BYTES_MAX);
+    strbuf_fmt(&out, "%" PRIu64 " of %" PRIu64 " trials failed", failed, trials);
+    strbuf_fmt(&out, "%s%s", left != NULL ? "; the fault leaves with " : "",
+               left != NULL ? left : "");
+    strbuf_fmt(&out, "%s%s", stays != NULL ? "; it stays with " : "", stays != NULL ? stays : "");
+    strbuf_fmt(&out, "%s%s", worse != NULL ? "; it comes with " : "", worse != NULL ? worse : "");
+    if (left == NULL && stays == NULL && worse == NULL) {
+        strbuf_addz(&out, "; no contrast tells where the fault is");
+    }
+    return out.p;
+}
+
 static const char *judge_routes(struct telling *t, const struct count *base)
 {
     struct matrix *m = t->m;
@@ -406,24 +433,25 @@ static const char *judge_routes(struct telling *t, const struct count *base)
             judge_contrast(t, i, base);
         }
     }
+    matrix_losses_judge(m, t->losses, &t->findings);
     if (trials == 0) {
         return "could not tell: no trial is finished";
     }
-    if (failed == 0) {
-        return arena_fmt(a, "no failure observed: %s", contrast_rate_text(a, 0, trials));
+    const char *first = failed > 0 ? verdict_of_failures(t, failed, trials)
+                                   : arena_fmt(a, "no failure observed: %s",
+                                               contrast_rate_text(a, 0, trials));
+    const char *differ = matrix_losses_names(m, t->losses, LOSS_DIFFERENT);
+    const char *open = matrix_losses_names(m, t->losses, LOSS_OPEN);
+    if (differ != NULL) {
+        return arena_fmt(a, "%s; trains otherwise than the base: %s", first, differ);
     }
-    size_t passing = 0;
-    for (size_t i = 0; i < t->findings.count; i++) {
-        passing += strcmp(t->findings.items[i].id, "contrast-passes") == 0;
-    }
-    return arena_fmt(
-        a, "%" PRIu64 " of %" PRIu64 " trials failed; %zu of %zu contrasts leave the fault", failed,
-        trials, passing, m->plan->routes.count - 1);
+    return open != NULL ? arena_fmt(a, "%s; losses not settled: %s", first, open) : first;
 }
 
 void matrix_report(struct matrix *m, struct report *ret_report, int *ret_status)
 {
-    struct telling t = {.m = m, .arena = m->cli->arena};
+    struct telling t = {.m = m, .arena = m->cli->arena, .losses = matrix_losses_make(m)};
+    t.outcomes = arena_array(t.arena, m->plan->routes.count, sizeof *t.outcomes);
     struct count base = count_of(t.arena, &m->routes[m->plan->base]);
     struct report r = {.command = "matrix", .schema_version = 1};
     r.verdict = m->plan->bisect ? judge_search(&t) : judge_routes(&t, &base);

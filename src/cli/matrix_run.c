@@ -105,7 +105,7 @@ enum status matrix_open(struct matrix *m, struct err *err)
         if (!str_eq(before, now)) {
             return err_set(err, ST_USAGE,
                            "'%s' holds the trials of another plan (or of another command); give "
-                           "another folder with --output",
+                           "another folder with --trials",
                            m->output);
         }
         return ST_OK;

@@ -45,10 +45,23 @@ enum status run_report_check_expect(const char *expect, struct err *err)
     if ((str_starts(s, "no:") && s.n > 3) || (str_starts(s, "yes:") && s.n > 4)) {
         return ST_OK;
     }
-    return err_set(err, ST_USAGE,
-                   "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
-                   "library or function, as in no:hipblaslt",
-                   expect);
+    return err_set(
+        err, ST_USAGE,
+        "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
+        "library (its file and the folder that holds it) or function, as in no:hipblaslt",
+        expect);
+}
+
+/* The library's file with the folder that holds it: one name, libblas.so.3, is that of every BLAS where a
+ * distribution lets the user choose, as blis-openmp/libblas.so.3. */
+static const char *file_in_folder(const struct value *row)
+{
+    const char *path = row[6].string;
+    const char *at = strrchr(path, '/');
+    while (at != NULL && at > path && at[-1] != '/') {
+        at--;
+    }
+    return at != NULL ? at : row[0].string;
 }
 
 static int64_t calls_matching(const struct report_table *t, const char *name, const char **ret_seen)
@@ -56,9 +69,10 @@ static int64_t calls_matching(const struct report_table *t, const char *name, co
     int64_t calls = 0;
     for (size_t i = 0; i < t->row_count; i++) {
         const struct value *row = &t->cells[i * t->column_count];
-        if (strcasestr(row[0].string, name) != NULL || strcasestr(row[1].string, name) != NULL) {
+        const char *file = file_in_folder(row);
+        if (strcasestr(file, name) != NULL || strcasestr(row[1].string, name) != NULL) {
             calls += row[3].integer;
-            *ret_seen = row[0].string;
+            *ret_seen = file;
         }
     }
     return calls;

@@ -49,18 +49,22 @@ static const char *path_of(const struct maps *maps, uint64_t address)
     return m != NULL ? m->path : "";
 }
 
+/* Libraries of one name in two folders are two. */
 static struct use *use_of(struct arena *a, struct uses *uses, const char *function,
-                          const char *library, const char *caller)
+                          const struct maps *maps, uint64_t real, const char *caller)
 {
+    const char *library = library_of(maps, real);
+    const char *path = path_of(maps, real);
     for (size_t i = 0; i < uses->count; i++) {
         struct use *u = &uses->items[i];
         if (strcmp(u->function, function) == 0 && strcmp(u->library, library) == 0 &&
-            strcmp(u->caller, caller) == 0) {
+            strcmp(u->path, path) == 0 && strcmp(u->caller, caller) == 0) {
             return u;
         }
     }
     struct use *u = VEC_PUSH(a, uses);
-    *u = (struct use){.function = function, .library = library, .caller = caller, .exact = true};
+    *u = (struct use){
+        .function = function, .library = library, .path = path, .caller = caller, .exact = true};
     return u;
 }
 
@@ -88,9 +92,7 @@ static void add_hook(struct arena *a, const struct record *r, const struct maps 
         }
     }
     if (bindings == 1) {
-        struct use *u = use_of(a, uses, name, library_of(maps, only->real),
-                               library_of(maps, only->caller_low));
-        u->path = path_of(maps, only->real);
+        struct use *u = use_of(a, uses, name, maps, only->real, library_of(maps, only->caller_low));
         u->calls += calls;
         u->nanoseconds += nanoseconds;
         return;
@@ -101,9 +103,8 @@ static void add_hook(struct arena *a, const struct record *r, const struct maps 
             const struct record_binding *bind = &r->bindings[b];
             if (bind->hook == hook && e->caller >= bind->caller_low &&
                 e->caller < bind->caller_high) {
-                struct use *u = use_of(a, uses, name, library_of(maps, bind->real),
+                struct use *u = use_of(a, uses, name, maps, bind->real,
                                        library_of(maps, e->caller));
-                u->path = path_of(maps, bind->real);
                 u->calls++;
                 u->nanoseconds += e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
                 u->exact = false;
@@ -149,7 +150,7 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
         row[3] = value_int((int64_t)u->calls);
         row[4] = value_real((double)u->nanoseconds * 1e-9);
         row[5] = value_bool(u->exact);
-        row[6] = value_string(u->path != NULL ? u->path : "");
+        row[6] = value_string(u->path);
     }
     return (struct report_table){.key = "libraries",
                                  .heading = "libraries that served the run:",

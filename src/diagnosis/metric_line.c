@@ -449,6 +449,8 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         out->step = -1;
         return;
     }
+    /* HF's table of the whole run, "  train_loss               =     5.8954": a mean again. */
+    out->final = out->final || str_starts(line, "  train_loss   ");
     if (!out->final) {
         return;
     }

@@ -130,6 +130,19 @@ static enum status take_list(struct parsing *p, const struct tree *map, const ch
     return ST_OK;
 }
 
+/* Libraries of a route before those of the base: the loader takes the first that it finds. */
+static enum status take_first(struct parsing *p, const struct tree *map, const char *key,
+                              const char *value, struct text_list *to)
+{
+    struct text_list list = {0};
+    TRY(take_list(p, map, key, value, &list));
+    for (size_t i = 0; i < to->count; i++) {
+        *VEC_PUSH(p->arena, &list) = to->items[i];
+    }
+    *to = list;
+    return ST_OK;
+}
+
 static enum status take_command(struct parsing *p, const struct tree *map, const char *value,
                                 struct text_list *to)
 {
@@ -231,8 +244,8 @@ static enum status lay(struct parsing *p, const struct tree *map, const char *va
     struct plan_route *r = &l->route;
     TRY(take_command(p, map, value, &l->command));
     TRY(take_list(p, map, "arguments", value, &l->arguments));
-    TRY(take_list(p, map, "preload", value, &l->preload));
-    TRY(take_list(p, map, "library_path", value, &l->library_path));
+    TRY(take_first(p, map, "preload", value, &l->preload));
+    TRY(take_first(p, map, "library_path", value, &l->library_path));
     TRY(take_list(p, map, "expect", value, &r->expect));
     if (tree_get(map, "container") != NULL) {
         l->container = (struct text_list){0};

@@ -257,7 +257,8 @@ static void take_line(struct reader *r, struct str line)
     }
     if (m.final) {
         r->log.finished = true;
-        r->log.train_runtime_s = number_after(line, "train_runtime");
+        double runtime = number_after(line, "train_runtime");
+        r->log.train_runtime_s = isnan(runtime) ? r->log.train_runtime_s : runtime;
         double loss = number_after(line, "train_loss");
         r->log.train_loss = isnan(loss) ? r->log.train_loss : loss;
         return;

@@ -50,7 +50,7 @@ expect "again" 1 "$ASSAY" matrix plan.yaml --json
 jq -e '.resumed == 24 and .trials == 24 and (.routes[] | select(.route == "left") | .failed == 0 and .trials == 4)
     and (.routes[] | select(.factor == "batch" and .level == "2") | .failed == 0)' out >/dev/null || { echo "FAILED: JSON of matrix"; FAILED=1; }
 expect "another command into the same folder" 64 "$ASSAY" matrix plan.yaml -- ./job.sh
-says "another command" err "another plan"
+says "another command" err "give another folder with --trials"
 
 # Nothing fails: a bound, and a route that does better or worse in numbers
 cat >fine.yaml <<'END'
@@ -66,6 +66,41 @@ sed -i '/nan:/d' fine.yaml
 rm -r fine.trials
 expect "nothing fails" 0 "$ASSAY" matrix fine.yaml -q
 says "nothing fails" out "no failure observed: 0 of 3 failed: failure rate below 63 % at 95 %"
+
+# No trial fails, one trains otherwise: the odd one out is named, be it a route or the base
+cat >odd.yaml <<'END'
+command: [./job.sh, --steps, "25", --data, data.txt]
+repeats: 3
+routes:
+  base:
+  other-way:
+    about: the same by another way
+    environment: {OTHER: "1"}
+  wrong:
+    about: a wrong backward
+    arguments: [--scale, "1.05"]
+END
+expect "a route that trains otherwise" 1 "$ASSAY" matrix odd.yaml
+says "it is blamed" out "wrong trains otherwise than the base, without failing"
+says "by whom" out "other-way and the base agree, so the suspect"
+says "the others are not" out "other-way: 0 of 3 failed"
+! grep -q "^ok *wrong" out || { echo "FAILED: a route that trains otherwise is called ok"; FAILED=1; }
+says "the verdict" out "no failure observed: 0 of 9 failed: failure rate below 28 % at 95 %; trains otherwise than the base: wrong"
+cat >odd.yaml <<'END'
+command: [./job.sh, --steps, "25", --data, data.txt]
+repeats: 3
+routes:
+  base: {arguments: [--scale, "1.05"]}
+  one: {arguments: [--scale, "1"]}
+  two: {arguments: [--scale, "1.0"]}
+END
+rm -r odd.trials
+expect "a base that trains otherwise" 1 "$ASSAY" matrix odd.yaml
+says "the base is blamed" out "base stands alone"
+sed -i '/two:/d; s/"1"/"0.9"/' odd.yaml
+rm -r odd.trials
+expect "two that disagree" 1 "$ASSAY" matrix odd.yaml
+says "neither is blamed" out "No other route tells which of the two is wrong"
 
 # A flaky fault that begins in the middle; switches
 cat >search.yaml <<'END'

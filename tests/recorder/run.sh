@@ -60,6 +60,10 @@ says "a static program leaves no record" err "no process left a record"
 
 expect "expectation met" 0 "${run[@]}" --expect no:mkl --record e1 -- "$JOB" steps 1
 expect "expectation broken" 1 "${run[@]}" --expect no:tinyblas --record e2 -- "$JOB" steps 1
+mkdir odd-blas; cp "$(dirname "$JOB")/libtinyblas.so" odd-blas/ # one file name in two folders, as libblas.so.3
+expect "a library is left by its folder" 0 "${run[@]}" --expect no:odd-blas --record e3 -- "$JOB" steps 1
+expect "a library is not left" 1 env LD_LIBRARY_PATH="$TMP/odd-blas" "${run[@]}" --expect no:odd-blas --record e4 -- "$JOB" steps 1
+says "it is named by its folder" err "odd-blas/libtinyblas.so"
 expect "expectation asked later" 1 "$ASSAY" report good --expect yes:mkl
 expect "expectation that cannot be told" 2 "$ASSAY" report static --expect no:mkl
 expect "expectation that is none" 64 "$ASSAY" report good --expect mkl

@@ -114,7 +114,12 @@ static void test_hf_console(void **state)
         "{'loss': 'nan', 'grad_norm': '6', 'learning_rate': '0.0001', 'epoch': '0.3'}\n"
         "{'loss': '1.3', 'grad_norm': '6', 'learning_rate': '0.0001', 'epoch': '0.4'}\n"
         "100%|##########| 40/40 [00:40<00:00,  1.00s/it]\n"
-        "{'train_runtime': '40.5', 'train_loss': '1.45', 'epoch': '0.4'}\n");
+        "{'train_runtime': '40.5', 'train_loss': '1.45', 'epoch': '0.4'}\n"
+        /* log_metrics() repeats the means of the run: no step, and no other run time. */
+        "***** train metrics *****\n"
+        "  epoch                    =        0.4\n"
+        "  train_loss               =       1.45\n"
+        "  train_runtime            = 0:00:40.50\n");
     assert_int_equal(l.steps_from, RUN_LOG_STEPS_COUNTED);
     assert_int_equal(l.loss.count, 4);
     assert_int_equal(l.loss.items[0].step, 10);
@@ -473,6 +478,15 @@ static void test_plan(void **state)
     assert_string_equal(p->routes.items[3].name, "n=2");
     assert_string_equal(p->routes.items[3].command.items[1], "n=2");
     assert_int_equal(p->routes.items[3].command.count, 2);
+    /* The loader takes the first library that it finds: a route's comes before the base's. */
+    struct str libraries = STR("command: [prog]\nlibrary_path: [/plan]\npreload: [p.so]\nroutes:\n"
+                               "  base: {library_path: [/base]}\n"
+                               "  other: {library_path: [/x, /y], preload: [o.so]}\n");
+    const struct plan *q;
+    assert_int_equal(plan_parse(arena, libraries, "q", NULL, &q, &err), ST_OK);
+    assert_string_equal(q->routes.items[1].environment.items[0], "LD_PRELOAD=o.so:p.so");
+    assert_string_equal(q->routes.items[1].environment.items[1],
+                        "LD_LIBRARY_PATH=/x:/y:/base:/plan");
     const char *words[] = {"other", "word"};
     struct text_list command = {.items = words, .count = 2};
     assert_int_equal(plan_parse(arena, text, "p", &command, &p, &err), ST_OK);
