@@ -234,7 +234,8 @@ static void tell_notes(const struct cli *cli, const struct fleet *f, const struc
         *VEC_PUSH(a, &report->notes) = "two nodes have no majority: both are named";
     }
     *VEC_PUSH(a, &report->notes) =
-        "what the nodes said of themselves was compared; nothing was sent between them, and collectives were not tested";
+        "what the nodes said of themselves was compared; nothing was sent between them, and "
+        "collectives were not tested";
 }
 
 static int run_fleet(struct cli *cli)
@@ -283,9 +284,10 @@ static int run_fleet(struct cli *cli)
 }
 
 static const char *const description[] = {
-    "Reads what the nodes of a job or a cluster wrote of themselves and says who differs from the majority, in what, "
-    "and what matters first: GPUs, driver, firmware, kernel, runtime, maths libraries, framework, environment "
-    "switches, clocks and limits, memory in use. MPI is not needed: any launcher that runs a command on each node does.",
+    "Reads what the nodes of a job or a cluster wrote of themselves and says who differs from the majority, in "
+    "what, and what matters first: GPUs, driver, firmware, kernel, runtime, maths libraries, framework, environment "
+    "switches, clocks and limits, memory in use. MPI is not needed: any launcher that runs a command on each node "
+    "does.",
     "FILE is the output of 'assay doctor --facts --json', 'assay snapshot', 'assay qualify --json', 'assay doctor "
     "--json' or 'assay probe --figures DEVICE --json'. Its name is the name of the node: node07.json, "
     "node07.qualify.json. Of a DIR all *.json and *.lock are read.",
