@@ -115,8 +115,9 @@ struct fleet_broken {
 struct fleet {
     struct arena *arena;
     const struct fleet_rules *rules;
-    struct map *items; /* "kind/key" to struct fleet_item */
-    struct map *texts; /* text to itself */
+    struct map *items;  /* "kind/key" to struct fleet_item */
+    struct map *texts;  /* text to itself */
+    struct map *passed; /* keys that no rule names: found out once */
     size_t cell_count;
 
     struct {

@@ -7,7 +7,6 @@
 #include "base/vec.h"
 
 #include "facts/facts.h"
-#include "facts/facts_json.h"
 #include "snapshot/fleet.h"
 #include "snapshot/stack.h"
 
@@ -28,7 +27,7 @@ struct reading {
 void fleet_init(struct arena *a, const struct fleet_rules *rules, struct fleet *ret_fleet)
 {
     *ret_fleet = (struct fleet){
-        .arena = a, .rules = rules, .items = map_new(a), .texts = map_new(a)};
+        .arena = a, .rules = rules, .items = map_new(a), .texts = map_new(a), .passed = map_new(a)};
 }
 
 const char *fleet_node_name(struct arena *a, const char *path)
@@ -70,7 +69,13 @@ static struct fleet_item *item_of(struct reading *r, const char *key)
     }
     const char *full = arena_fmt(r->scratch, "%d/%s", (int)r->kind, key);
     struct fleet_item *item = map_get(f->items, str_of(full));
-    const struct fleet_rule *rule = item == NULL ? fleet_rule_find(f->rules, r->kind, key) : NULL;
+    if (item != NULL || map_get(f->passed, str_of(full)) != NULL) {
+        return item;
+    }
+    const struct fleet_rule *rule = fleet_rule_find(f->rules, r->kind, key);
+    if (rule == NULL && map_count(f->passed) < FLEET_MAX_ITEMS) {
+        map_put(f->passed, str_of(full), f);
+    }
     if (rule != NULL && map_count(f->items) < FLEET_MAX_ITEMS) {
         item = arena_alloc(f->arena, sizeof *item);
         item->key = arena_strdup(f->arena, key);
@@ -134,25 +139,59 @@ static void add_unread(struct reading *r, const char *prefix)
                                                                      (int)r->kind, prefix);
 }
 
-static enum status read_facts(struct reading *r, struct str text, const char *name)
+/* {"state": ..., "value": ..., "reason": ...}; see facts_json.h. */
+static enum status check_facts(struct reading *r, const struct tree *facts, const char *name)
 {
-    struct facts *facts = facts_new(r->scratch);
-    size_t count;
-    TRY(facts_read_json(facts, text, name, NULL, NULL, r->err));
-    const struct fact *const *all = facts_sorted(facts, r->scratch, &count);
-    for (size_t i = 0; i < count; i++) {
-        const struct fact *fact = all[i];
-        if (fact->state == FACT_KNOWN) {
-            struct strbuf value;
-            strbuf_init(&value, r->scratch, TEXT_MAX);
-            value_print(&value, &fact->value);
-            add_cell(r, fact->key, FLEET_KNOWN, value.n != 0 ? value.p : "(empty)");
-        } else if (fact->state == FACT_DENIED || fact->state == FACT_UNREADABLE) {
-            add_cell(r, fact->key, FLEET_UNREAD,
-                     fact->reason != NULL ? fact->reason : fact_state_name(fact->state));
+    for (const struct tree *n = facts->child; n != NULL; n = n->next) {
+        const struct tree *value = tree_get(n, "value");
+        const char *state = tree_text(n, "state", NULL);
+        if (n->kind != TREE_MAP || state == NULL) {
+            return err_set(r->err, ST_FORMAT, "%s: the fact '%.200s' has no state", name, n->key);
+        }
+        if (strcmp(state, fact_state_name(FACT_KNOWN)) == 0 &&
+            (value == NULL || value->kind == TREE_MAP)) {
+            return err_set(r->err, ST_FORMAT, "%s: the fact '%.200s' is known and has no value",
+                           name, n->key);
+        }
+        size_t s = 0;
+        while (s < FACT_STATE_COUNT && strcmp(state, fact_state_name((enum fact_state)s)) != 0) {
+            s++;
+        }
+        if (s == FACT_STATE_COUNT) {
+            return err_set(r->err, ST_FORMAT, "%s: the fact '%.200s' has no state that exists",
+                           name, n->key);
         }
     }
-    if (!facts_get_bool(facts, "env.read", false)) {
+    return ST_OK;
+}
+
+static void add_fact(struct reading *r, const struct tree *n)
+{
+    const char *state = tree_text(n, "state", "");
+    if (strcmp(state, fact_state_name(FACT_KNOWN)) == 0) {
+        struct value v = tree_value(r->scratch, tree_get(n, "value"));
+        struct strbuf text;
+        strbuf_init(&text, r->scratch, TEXT_MAX);
+        value_print(&text, &v);
+        add_cell(r, n->key, FLEET_KNOWN, text.n != 0 ? text.p : "(empty)");
+    } else if (strcmp(state, fact_state_name(FACT_DENIED)) == 0 ||
+               strcmp(state, fact_state_name(FACT_UNREADABLE)) == 0) {
+        add_cell(r, n->key, FLEET_UNREAD, tree_text(n, "reason", state));
+    }
+}
+
+/* Straight from the document, not through a fact store: a fleet has thousands of such files, and most facts of a
+ * file are not compared. */
+static enum status read_facts(struct reading *r, const struct tree *facts, const char *name)
+{
+    TRY(check_facts(r, facts, name));
+    for (const struct tree *n = facts->child; n != NULL; n = n->next) {
+        if (item_of(r, n->key) != NULL) {
+            add_fact(r, n);
+        }
+    }
+    const char *read = tree_text(tree_get(facts, "env.read"), "value", "false");
+    if (strcmp(read, "true") != 0) {
         add_unread(r, "env.");
     }
     return ST_OK;
@@ -266,7 +305,7 @@ static enum status read_file(struct reading *r, struct str text, const char *fil
                        node->files[r->kind], node->name);
     }
     switch (r->kind) {
-    case FLEET_FACTS: TRY(read_facts(r, text, file)); break;
+    case FLEET_FACTS: TRY(read_facts(r, tree_get(t, "facts"), file)); break;
     case FLEET_STACK: TRY(read_stack(r, text, file)); break;
     case FLEET_RECORD: TRY(read_record(r, t, file)); break;
     default: TRY(read_figures(r, tree_get(t, "figures"))); break;
