@@ -10,8 +10,8 @@ if [ $? -ne 1 ] || [ -z "$errors" ]; then
     exit 0
 fi
 reason="assay: $(printf '%s' "$errors" | head -n 1 | tr -d '"' | cut -c 1-160)"
-case $(timeout -k 1 10 scontrol show node "$node" 2>/dev/null) in
-*DRAIN* | *DOWN*) exit 0 ;;
-esac
+if timeout -k 1 10 scontrol show node "$node" 2>/dev/null | grep -q 'State=[^ ]*D\(RAIN\|OWN\)'; then
+    exit 0
+fi
 timeout -k 1 10 scontrol update NodeName="$node" State=DRAIN Reason="$reason" >/dev/null 2>&1 || true
 exit 0

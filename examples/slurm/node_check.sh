@@ -20,7 +20,9 @@ command -v "${ASSAY:-assay}" >/dev/null 2>&1 || {
     echo "assay: not found; the node was not checked" >&2
     exit 0
 }
-if [ -s "$state" ] && kill -0 "$(cat "$state")" 2>/dev/null; then
+# When a process began, in ticks since boot (proc(5), field 22): numbers of processes are used again.
+began() { cut -d ' ' -f 22 "/proc/$1/stat" 2>/dev/null; }
+if read -r old start 2>/dev/null <"$state" && [ -n "$start" ] && [ "$(began "$old")" = "$start" ]; then
     echo "assay: an earlier check still hangs; the node was not checked" >&2
     exit 0
 fi
@@ -30,7 +32,7 @@ trap 'rm -f "$out"' EXIT
 # shellcheck disable=SC2086 # the options are words
 "${ASSAY:-assay}" doctor --json --quiet ${CHECK_OPTIONS:-} >"$out" 2>/dev/null </dev/null &
 pid=$!
-echo "$pid" 2>/dev/null >"$state" || true
+echo "$pid $(began "$pid")" 2>/dev/null >"$state" || true
 while kill -0 "$pid" 2>/dev/null; do
     if [ "$seconds" -le 0 ]; then
         kill -9 "$pid" 2>/dev/null

@@ -312,7 +312,9 @@ static const struct option_spec options[] = {
     {"nodes", 0, OPTION_VALUE, "N", "How many nodes there should be"},
     {"hosts", 0, OPTION_VALUE, "LIST",
      "Which ones: names as in gpu[01-16],login1, or a file of names"},
-    REPORT_OPTIONS,
+    {"format", 'f', OPTION_VALUE, "text|json|junit|html|markdown", "Form of the result"},
+    {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},
+    {"knowledge", 0, OPTION_VALUE, "DIR", "Compare by DIR/fleet.tsv instead of the built-in table"},
     {0},
 };
 

@@ -30,11 +30,8 @@ enum status fleet_inputs_rules(const struct cli *cli, struct fleet_rules *ret_ru
         if (realpath(dir, full) == NULL || !fs_is_dir(&live, cli->arena, full)) {
             return err_set(err, ST_ABSENT, "'%s' is not a folder of knowledge", dir);
         }
-        const char *file = arena_fmt(cli->arena, "%s/fleet.tsv", full);
-        if (fs_exists(&live, cli->arena, file)) {
-            TRY(fs_read(&live, cli->arena, file, RULES_FILE_MAX, &text, err));
-            name = file;
-        }
+        name = arena_fmt(cli->arena, "%s/fleet.tsv", full);
+        TRY(fs_read(&live, cli->arena, name, RULES_FILE_MAX, &text, err));
     }
     return fleet_rules_read(cli->arena, text, name, ret_rules, err);
 }

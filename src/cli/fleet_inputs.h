@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "snapshot/fleet.h"
 
-/* Built in, or fleet.tsv of --knowledge DIR where the folder has one. */
+/* Built in, or fleet.tsv of --knowledge DIR. */
 enum status fleet_inputs_rules(const struct cli *cli, struct fleet_rules *ret_rules,
                                struct err *err) MUST_USE;
 

@@ -75,7 +75,9 @@ mkdir empty; expect "an empty folder" 2 "$ASSAY" fleet empty
 expect "one node" 2 "$ASSAY" fleet good.json
 says "one node" out "nothing to compare"
 expect "cannot be written" 2 "$ASSAY" fleet d -o /nonexistent/out
-mkdir k; printf 'head\nfacts\tgpu.count\texact\t\tdevices\twarning\n' >k/fleet.tsv
+mkdir k; expect "no table there" 2 "$ASSAY" fleet d --knowledge k
+says "no table there" err "fleet.tsv"
+printf 'head\nfacts\tgpu.count\texact\t\tdevices\twarning\n' >k/fleet.tsv
 expect "a wrong table" 2 "$ASSAY" fleet d --knowledge k
 says "a wrong table" err "fleet.tsv:2: the row has 6 columns"
 printf 'head\nfacts\tproc.cwd\texact\t\tdevices\twarning\tbecause\n' >k/fleet.tsv

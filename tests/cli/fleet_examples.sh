@@ -70,9 +70,11 @@ expect "assay that hangs" 0 env ASSAY="$TMP/bin/slow" CHECK_SECONDS=1 sh "$slurm
 [ "$SECONDS" -le 15 ] || { echo "FAILED: a hanging check took $SECONDS s"; FAILED=1; }
 says "assay that hangs" err "no answer in time"
 sleep 60 & hung=$!
-echo "$hung" >state/assay-node-check.pid
+echo "$hung $(cut -d ' ' -f 22 "/proc/$hung/stat")" >state/assay-node-check.pid
 expect "an earlier check hangs" 0 env NODE_ROOT="$hosts/container-wrong-render-gid/root" sh "$slurm/node_check.sh"
 says "an earlier check hangs" err "still hangs"
+echo "$hung 1" >state/assay-node-check.pid
+expect "its number is another's now" 1 env NODE_ROOT="$hosts/container-wrong-render-gid/root" sh "$slurm/node_check.sh"
 kill "$hung"; wait "$hung" 2>/dev/null || true
 rm -f state/*
 
