@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/tree.h"
 #include "base/vec.h"
 
@@ -12,7 +13,8 @@
 
 enum {
     KEY_MAX = 512,
-    TEXT_MAX = 4096
+    TEXT_MAX = 2000,
+    VALUE_MAX = FLEET_FILE_MAX /* a value is no longer than its file */
 };
 
 /* One file on its way into the fleet. */
@@ -48,10 +50,15 @@ const char *fleet_node_name(struct arena *a, const char *path)
     return copy;
 }
 
-static const char *intern(struct fleet *f, const char *text)
+/* One pointer a text. A long one is kept as its beginning, length and hash: still equal only to itself. */
+static const char *intern(struct reading *r, const char *text)
 {
+    struct fleet *f = r->fleet;
     struct str s = str_of(text);
-    s.n = s.n > TEXT_MAX ? TEXT_MAX : s.n;
+    if (s.n > TEXT_MAX) {
+        s = str_of(arena_fmt(r->scratch, "%.*s... (%zu bytes, hash %016llx)", TEXT_MAX, text, s.n,
+                             (unsigned long long)digest_quick(text, s.n, 0)));
+    }
     const char *known = map_get(f->texts, s);
     if (known == NULL) {
         known = str_dup(f->arena, s);
@@ -91,7 +98,7 @@ static const char *without_words(struct reading *r, const char *text, const char
     struct strbuf out;
     struct str rest = str_of(text);
     struct str word;
-    strbuf_init(&out, r->scratch, TEXT_MAX);
+    strbuf_init(&out, r->scratch, VALUE_MAX);
     while (str_cut(&rest, ' ', &word)) {
         struct str list = str_of(leave_out);
         struct str start;
@@ -127,7 +134,7 @@ static void add_cell(struct reading *r, const char *key, enum fleet_cell_state s
         cell.state = FLEET_UNREAD;
         text = "no number";
     }
-    cell.text = intern(f, text);
+    cell.text = intern(r, text);
     *VEC_PUSH(f->arena, &item->cells) = cell;
     f->cell_count++;
 }
@@ -171,7 +178,7 @@ static void add_fact(struct reading *r, const struct tree *n)
     if (strcmp(state, fact_state_name(FACT_KNOWN)) == 0) {
         struct value v = tree_value(r->scratch, tree_get(n, "value"));
         struct strbuf text;
-        strbuf_init(&text, r->scratch, TEXT_MAX);
+        strbuf_init(&text, r->scratch, VALUE_MAX);
         value_print(&text, &v);
         add_cell(r, n->key, FLEET_KNOWN, text.n != 0 ? text.p : "(empty)");
     } else if (strcmp(state, fact_state_name(FACT_DENIED)) == 0 ||

@@ -221,6 +221,23 @@ static void words_of_one_node(void **state)
     end(&w);
 }
 
+/* Two search paths that differ behind their first thousands of bytes once counted as the same. */
+static void long_texts(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w);
+    char *text = arena_alloc(w.a, 10002);
+    memset(text, 'a', 10000);
+    for (int i = 0; i < 3; i++) {
+        text[10000] = i == 2 ? 'b' : 'a';
+        say_fact(&w, arena_fmt(w.a, "n%d", i), "driver", arena_fmt(w.a, "\"%s\"", text));
+    }
+    assert_string_equal(odd_nodes(&w), "n2 ");
+    assert_true(strlen(w.r.differences.items[0].value) < 2100);
+    end(&w);
+}
+
 static void tables_that_are_wrong(void **state)
 {
     (void)state;
@@ -303,6 +320,7 @@ int main(void)
         cmocka_unit_test(tables_that_are_wrong),
         cmocka_unit_test(lists_of_hosts),
         cmocka_unit_test(names_of_nodes),
+        cmocka_unit_test(long_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
