@@ -14,6 +14,7 @@ extern const struct command command_report;
 extern const struct command command_snapshot;
 extern const struct command command_diff;
 extern const struct command command_rollback;
+extern const struct command command_fleet;
 extern const struct command command_watch;
 extern const struct command command_exporter;
 extern const struct command command_compare;

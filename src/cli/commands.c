@@ -42,6 +42,8 @@ const struct command *const commands[] = {
     &command_snapshot,
     &command_diff,
     &command_rollback,
+    &command_fleet,
+    &command_data,
     &command_man,
     &command_completion,
     NULL,
