@@ -31,8 +31,11 @@ struct gemm_tables;
 /* Dense column-major matrices, one behind another for the entries of a batch. */
 struct gemm_case {
     struct gemm_tables *tables;
-    struct arena *arena; /* rewound for each group */
-    struct arena_mark mark;
+    struct arena *arena;    /* what a group needs beyond `room`: rewound for each group */
+    struct arena_mark bare; /* of the arena without `room` */
+    struct arena_mark mark; /* of the arena with it */
+    char *room;             /* kept from group to group: new memory costs more than small products */
+    size_t room_bytes, wanted_bytes;
     /* key */
     bool made;
     int64_t m, n, k, batch;

@@ -94,9 +94,14 @@ static void run(double *c, const double *a, const double *b, const int64_t *size
 }
 #endif
 
+bool gemm_reference_wants_transpose(int64_t m, int64_t n)
+{
+    return m < n;
+}
+
 void gemm_reference(const struct gemm_factors *f, double *product, double *scratch)
 {
-    if (f->m >= f->n) {
+    if (!gemm_reference_wants_transpose(f->m, f->n)) {
         const int64_t sizes[] = {f->m, f->n, f->k, 1, f->k};
         run(product, f->a, f->b, sizes);
         return;
