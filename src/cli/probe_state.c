@@ -105,7 +105,7 @@ static bool read_counts(struct str rest, struct reader *r)
                 number(&rest, &to->declined) && number(&rest, &to->skipped) &&
                 number(&rest, &to->faulty) && next <= r->plan_count;
     to->next = fine ? (size_t)next : 0;
-    return fine && str_to_double(rest, &to->worst) == ST_OK;
+    return fine && str_to_double(rest, &to->worst) == ST_OK && to->worst >= 0 && to->worst <= 1;
 }
 
 static bool read_kind(struct str rest, struct reader *r)

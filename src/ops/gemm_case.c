@@ -16,6 +16,7 @@ enum {
     ROLES = 2,
     POWERS = 16,
     C_LARGEST = 16,
+    C_KINDS = 2,
     ROOM_ALIGN = 64
 };
 
@@ -31,6 +32,7 @@ struct gemm_tables {
     struct arena *arena;
     /* [k's power of four]: grids and huge values shrink with k */
     struct table rows[DTYPE_COUNT][GEMM_VALUES_COUNT][ROLES][POWERS];
+    struct table c[DTYPE_COUNT][C_KINDS]; /* [1]: of subnormal products; no magnitudes */
 };
 
 /* Largest integer on the grid, so that every partial sum of alpha A B + beta C is exact: k terms of
@@ -179,26 +181,47 @@ static void transpose(void *to, const void *from, int64_t rows, int64_t columns,
     }
 }
 
-/* Memory of the group in hand, not cleared. What does not fit in the room is taken from the arena,
- * and the room is larger for the next group. */
+static size_t padded(size_t count, size_t size)
+{
+    return ((count + 1) * size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
+}
+
+/* Memory of the group in hand, not cleared. */
 static void *take_room(struct gemm_case *c, size_t count, size_t size)
 {
-    size_t bytes = ((count + 1) * size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
-    size_t from = c->wanted_bytes;
-    c->wanted_bytes += bytes;
-    return c->wanted_bytes <= c->room_bytes ? c->room + from : arena_alloc(c->arena, bytes);
+    size_t bytes = padded(count, size);
+    if (bytes > c->room_bytes - c->room_used) {
+        return arena_alloc(c->arena, bytes);
+    }
+    c->room_used += bytes;
+    return c->room + c->room_used - bytes;
+}
+
+/* What the group takes: elements and their transposes, numbers, magnitudes, and the transposes of
+ * B's; C, its numbers, the product and a scratch. */
+static size_t room_for(const struct gemm_case *c)
+{
+    size_t size = dtype_info(c->dtype_ab)->size;
+    size_t of_a = (size_t)(c->m * c->k * c->batch);
+    size_t of_b = (size_t)(c->k * c->n * c->batch);
+    size_t of_c = (size_t)(c->m * c->n * c->batch);
+    size_t kinds = c->exact ? 1 : 2; /* numbers, and magnitudes */
+    size_t rows = gemm_reference_wants_transpose(c->m, c->n) ? 2 : 1;
+    return 2 * padded(of_a, size) + kinds * padded(of_a, sizeof(double)) + 2 * padded(of_b, size) +
+           kinds * rows * padded(of_b, sizeof(double)) +
+           padded(of_c, dtype_info(c->dtype_c)->size) + (2 + kinds) * padded(of_c, sizeof(double));
 }
 
 static void empty_room(struct gemm_case *c)
 {
-    if (c->wanted_bytes > c->room_bytes) {
-        arena_rewind(c->arena, c->bare);
-        c->room_bytes = c->wanted_bytes + c->wanted_bytes / 4;
+    size_t need = room_for(c);
+    arena_rewind(c->arena, need > c->room_bytes ? c->bare : c->mark);
+    if (need > c->room_bytes) {
+        c->room_bytes = need + need / 2;
         c->room = arena_alloc(c->arena, c->room_bytes);
         c->mark = arena_mark(c->arena);
     }
-    arena_rewind(c->arena, c->mark);
-    c->wanted_bytes = 0;
+    c->room_used = 0;
 }
 
 /* One operand of all batch entries: elements, their transposes, values and magnitudes; what the
@@ -253,24 +276,38 @@ static void make_operand(struct gemm_case *c, unsigned role, int64_t rows, int64
     }
 }
 
+static const struct table *table_of_c(struct gemm_tables *tables, const struct gemm_case *c)
+{
+    bool tiny = c->values == GEMM_VALUES_DENORMAL;
+    struct table *t = &tables->c[c->dtype_c][tiny];
+    if (t->made) {
+        return t;
+    }
+    const struct dtype_info *info = dtype_info(c->dtype_c);
+    double scale = tiny ? ldexp(1.0, info->min_exponent - 8) : 1;
+    t->value = arena_array(tables->arena, TABLE, sizeof *t->value);
+    t->element = arena_array(tables->arena, TABLE, info->size);
+    uint64_t state = gemm_mix(ROLES);
+    for (size_t i = 0; i < TABLE; i++) {
+        state = gemm_mix(state);
+        /* Even integers: half of one is exact too. */
+        double v = (double)((int64_t)(state >> 60) - C_LARGEST / 2) * 2 * scale;
+        dtype_set(c->dtype_c, t->element + i * info->size, v);
+        t->value[i] = dtype_get(c->dtype_c, t->element + i * info->size);
+    }
+    t->made = true;
+    return t;
+}
+
 static void make_c(struct gemm_case *c, size_t count)
 {
+    const struct table *t = table_of_c(c->tables, c);
     size_t size = dtype_info(c->dtype_c)->size;
+    size_t from = (size_t)(gemm_mix(c->seed + ROLES) % TABLE);
     char *element = take_room(c, count, size);
-    double *value = take_room(c, count, sizeof *value);
-    uint64_t state = gemm_mix(c->seed + ROLES);
-    for (size_t i = 0; i < count; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        /* Even integers: half of one is exact too. */
-        double v = (double)((int64_t)(state >> 60) - 8) * 2;
-        v = c->values == GEMM_VALUES_DENORMAL
-                ? v * ldexp(1.0, dtype_info(c->dtype_c)->min_exponent - 8)
-                : v;
-        dtype_set(c->dtype_c, element + i * size, v);
-        value[i] = dtype_get(c->dtype_c, element + i * size);
-    }
+    take(element, t->element, from, count, size);
     c->c = element;
-    c->c_value = value;
+    c->c_value = take_doubles(c, t->value, from, count);
 }
 
 static void multiply(struct gemm_case *c, const struct operand *a, const struct operand *b)
@@ -324,7 +361,6 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
         c->values == probe->values && c->seed == probe->seed) {
         return;
     }
-    empty_room(c);
     c->made = true;
     c->m = s->m;
     c->n = s->n;
@@ -335,6 +371,7 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
     c->values = probe->values;
     c->seed = probe->seed;
     c->exact = exact;
+    empty_room(c);
     struct operand a;
     struct operand b;
     make_operand(c, 0, c->m, c->k, &a);

@@ -34,8 +34,8 @@ struct gemm_case {
     struct arena *arena;    /* what a group needs beyond `room`: rewound for each group */
     struct arena_mark bare; /* of the arena without `room` */
     struct arena_mark mark; /* of the arena with it */
-    char *room;             /* kept from group to group: new memory costs more than small products */
-    size_t room_bytes, wanted_bytes;
+    char *room; /* kept from group to group: new memory costs more than small products */
+    size_t room_bytes, room_used;
     /* key */
     bool made;
     int64_t m, n, k, batch;
