@@ -75,9 +75,7 @@ void *blas_symbol(void *handle, const char *base, char *ret_name, bool *ret_wide
     return NULL;
 }
 
-/* Whether an address belongs to the opened object itself and not to a library it needs: a wrapper
- * is not put on trial for what stands behind it. */
-static bool is_own(void *handle, void *address)
+bool blas_is_own(void *handle, void *address)
 {
     struct link_map *map = NULL;
     Dl_info info;
@@ -113,7 +111,8 @@ static void find_entries(struct gemm_library *library)
         char symbol[BLAS_SYMBOL_MAX];
         bool wide = false;
         void *address = blas_symbol(library->handle, rows[i].base, symbol, &wide);
-        if (address == NULL || !is_own(library->handle, address)) {
+        /* A wrapper is not put on trial for what stands behind it. */
+        if (address == NULL || !blas_is_own(library->handle, address)) {
             continue;
         }
         add_entry(library, &rows[i], rows[i].abi, symbol, wide, address);

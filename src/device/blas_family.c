@@ -28,7 +28,9 @@ union text_function {
 
 static union text_function find(const struct gemm_library *library, const char *base)
 {
-    return (union text_function){.address = blas_symbol(library->handle, base, NULL, NULL)};
+    void *address = blas_symbol(library->handle, base, NULL, NULL);
+    bool taken = address != NULL && (library->asks_needed || blas_is_own(library->handle, address));
+    return (union text_function){.address = taken ? address : NULL};
 }
 
 static void put(char *to, size_t size, struct str text)
@@ -203,9 +205,12 @@ void blas_recognise(struct arena *a, struct gemm_library *library)
                     {"libxsmm", is_libxsmm}};
 
     const char *family = NULL;
-    for (size_t i = 0; i < ARRAY_LEN(families) && family == NULL; i++) {
-        if (families[i].is(library)) {
-            family = families[i].family;
+    /* The library itself is asked first: one that falls back on another is not that other one. Those that
+     * are nothing but an interface answer with the library behind them. */
+    for (size_t i = 0; i < 2 * ARRAY_LEN(families) && family == NULL; i++) {
+        library->asks_needed = i >= ARRAY_LEN(families);
+        if (families[i % ARRAY_LEN(families)].is(library)) {
+            family = families[i % ARRAY_LEN(families)].family;
         }
     }
     if (family == NULL) {

@@ -53,6 +53,7 @@ struct gemm_library {
     char summary[240]; /* "0.3.21 (Zen)" */
     struct blas_entry entries[BLAS_ENTRIES_MAX];
     size_t entry_count;
+    bool asks_needed; /* while it is recognised: libraries that it needs may answer for it */
 };
 
 /* One call, or one for each entry of the batch. ST_UNSUPPORTED when the library declines. */
@@ -64,5 +65,8 @@ void blas_recognise(struct arena *a, struct gemm_library *library);
 
 /* dlsym with the prefixes and suffixes that builds put around `base`; NULL when there is none. */
 void *blas_symbol(void *handle, const char *base, char *ret_name, bool *ret_wide);
+
+/* Whether an address belongs to the opened object itself and not to a library it needs. */
+bool blas_is_own(void *handle, void *address);
 
 #endif
