@@ -398,10 +398,14 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
     double own = sum == DTYPE_F64 ? inner * 0x1p-64 + 3 * 0x1p-53 : inner * 0x1p-53;
     double tiny = ldexp(1.0, dtype_info(sum)->min_exponent - (int)dtype_info(sum)->mantissa_bits);
     double tiny_out = ldexp(1.0, out->min_exponent - (int)out->mantissa_bits);
+    if (s->dtype_ab == DTYPE_BF16) {
+        tiny = ldexp(1.0, dtype_info(sum)->min_exponent);
+    }
+    bool subnormal = s->dtype_ab == DTYPE_BF16 && values == GEMM_VALUES_DENORMAL;
     bool stored = s->dtype_c != sum;
     double scale = fabs(s->alpha) > 1 ? fabs(s->alpha) : 1;
     *ret_bound = (struct gemm_bound){
-        .product = inner * u / (1 - inner * u) + operands + own,
+        .product = inner * u / (1 - inner * u) + operands + own + (subnormal ? 1 : 0),
         .addend = inner * u / (1 - inner * u) + 2 * 0x1p-53,
         .absolute = ((double)s->k * scale + 3) * tiny + (stored ? tiny_out : 0),
         .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,

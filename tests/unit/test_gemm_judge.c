@@ -156,11 +156,39 @@ static void the_worst_is_told(void **state)
     arena_free(b.arena);
 }
 
+/* Dot products of bfloat16 in hardware take subnormal operands as 0; float32 has no such excuse. */
+static void only_bfloat16_may_flush(void **state)
+{
+    (void)state;
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    for (unsigned i = 0; i < 2; i++) {
+        b.probe = (struct gemm_probe){.values = GEMM_VALUES_DENORMAL, .seed = 3};
+        struct gemm_shape *s = &b.probe.shape;
+        *s = (struct gemm_shape){.m = 5, .n = 3, .k = 2, .batch = 1, .alpha = 1};
+        s->dtype_ab = i == 0 ? DTYPE_BF16 : DTYPE_F32;
+        s->dtype_c = DTYPE_F32;
+        gemm_shape_pack(s, 0, 0, 0);
+        gemm_case_make(b.numbers, &b.probe);
+        memset(b.layout.c, 0, BYTES_MAX);
+        double worst = 0;
+        assert_int_equal(judge(&b, &worst).kind, i == 0 ? GEMM_OK : GEMM_INACCURATE);
+        dtype_set(DTYPE_F32, b.layout.c, 0.001);
+        assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    }
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_cell_is_seen),
         cmocka_unit_test(the_worst_is_told),
+        cmocka_unit_test(only_bfloat16_may_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
