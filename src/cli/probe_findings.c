@@ -230,12 +230,20 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         evidence(cli, to, source_name,
                  arena_fmt(cli->arena, "nearest products that pass: %s", neighbour_words(cli, &d)));
     }
+    if (d.dirty_bytes > 0) {
+        evidence(cli, to, source_name,
+                 arena_fmt(cli->arena,
+                           "hiding it takes more than %lld readable bytes at the edge (%zu failing "
+                           "products tried); farthest first access %+lld bytes",
+                           (long long)d.dirty_bytes, d.padded, (long long)d.farthest));
+    }
     if (d.clean_bytes >= 0) {
         evidence(cli, to, source_name,
                  arena_fmt(cli->arena,
-                           "with %lld readable bytes at the edge none of the products that fail "
-                           "here would; farthest first access %+lld bytes",
-                           (long long)d.clean_bytes, (long long)d.farthest));
+                           "with %lld readable bytes at the edge none of %zu failing products, the "
+                           "smallest and the farthest reaching, would fail; farthest first access "
+                           "%+lld bytes",
+                           (long long)d.clean_bytes, d.padded, (long long)d.farthest));
     }
     if (run->result->identity.kernel[0] != '\0') {
         evidence(
@@ -281,10 +289,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
     struct gemm_source source = gemm_source_of_plan(plan->plan);
     for (enum gemm_fault_kind kind = 1; kind < GEMM_FAULT_KIND_COUNT && run->guarded; kind++) {
         for (size_t operand = 0; operand <= GEMM_OPERAND_NONE; operand++) {
-            uint64_t count = 0;
-            for (size_t i = 0; i < r->fault_count; i++) {
-                count += r->faults[i].kind == kind && r->faults[i].operand == operand;
-            }
+            uint64_t count = r->by_way[kind][operand];
             if (count != 0) {
                 probe_explain(cli, &source, run, kind, (enum gemm_operand)operand, count, findings);
             }

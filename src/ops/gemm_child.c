@@ -306,12 +306,27 @@ void gemm_attribute(const struct gemm_placement *placement, const struct isolate
     }
 }
 
+/* A rare fault takes the place of a late one of a common way. */
+static void replace_common(struct gemm_result *result, const struct gemm_fault *fault)
+{
+    for (size_t i = result->fault_count; i > 0; i--) {
+        struct gemm_fault *old = &result->faults[i - 1];
+        if (result->by_way[old->kind][old->operand] > 2 * GEMM_EXAMPLES_KEPT) {
+            *old = *fault;
+            return;
+        }
+    }
+}
+
 void gemm_note_fault(struct gemm_result *result, const struct gemm_fault *fault)
 {
     result->faulty++;
     result->by_kind[fault->kind]++;
+    result->by_way[fault->kind][fault->operand]++;
     if (result->fault_count < GEMM_FAULTS_KEPT) {
         result->faults[result->fault_count++] = *fault;
+    } else if (result->by_way[fault->kind][fault->operand] <= GEMM_EXAMPLES_KEPT) {
+        replace_common(result, fault);
     }
 }
 

@@ -95,11 +95,6 @@ static bool tick(void *context, size_t done)
         r->stopped = true;
         return false;
     }
-    if (r->fault_count == GEMM_FAULTS_KEPT) {
-        snprintf(r->refusal, sizeof r->refusal, "stopped after %d faults", GEMM_FAULTS_KEPT);
-        r->stopped = true;
-        return false;
-    }
     if (t->options->tick != NULL &&
         !t->options->tick(t->options->tick_context, r, t->options->first + done)) {
         r->stopped = true;

@@ -84,7 +84,8 @@ struct gemm_source {
 };
 
 enum {
-    GEMM_FAULTS_KEPT = 4096
+    GEMM_FAULTS_KEPT = 4096, /* a whole list of variants, when each of them fails */
+    GEMM_EXAMPLES_KEPT = 64  /* of every way to fail, however many came before it */
 };
 
 struct gemm_result {
@@ -96,6 +97,7 @@ struct gemm_result {
     uint64_t skipped;              /* not enough memory for the operands */
     uint64_t faulty;               /* probes with a fault */
     uint64_t by_kind[GEMM_FAULT_KIND_COUNT];
+    uint64_t by_way[GEMM_FAULT_KIND_COUNT][GEMM_OPERAND_COUNT + 1]; /* kind, operand */
     double worst;       /* largest error in units of the bound, of probes without a fault */
     double seconds;     /* wall clock */
     size_t next;        /* first item that was not run */

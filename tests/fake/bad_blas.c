@@ -4,6 +4,8 @@
  *
  *   PLANT_READ       a tile four columns wide over B: reads the columns that are not there and drops
  *                    them (N not a multiple of 4, B not transposed)
+ *   PLANT_WIDE       reads 300 bytes behind the end of B, and nothing nearer
+ *   PLANT_FAR        reads 6,000 bytes behind the end of B, and nothing nearer
  *   PLANT_WRITE      writes one element past the end of C (M odd)
  *   PLANT_WRONG      one term too few in the last row (M > 4, K > 2)
  *   PLANT_GAP        writes into the padding behind the first column of C
@@ -50,6 +52,11 @@
    volatile real dropped = b[j * ldb];                                                             \
    (void)dropped;                                                                                  \
   }                                                                                                \
+  if (REACH && k > 0 && n > 0) {                                                                   \
+   const char *end = (const char *)(tb ? b + n + (k - 1) * ldb : b + k + (n - 1) * ldb);           \
+   volatile char dropped = end[REACH];                                                             \
+   (void)dropped;                                                                                  \
+  }                                                                                                \
   if (WRITE(m) && n > 0) {                                                                         \
    c[m + (n - 1) * ldc] = 0;                                                                       \
   }                                                                                                \
@@ -77,6 +84,13 @@
 # define TILE 1
 #else
 # define TILE 0
+#endif
+#if defined(PLANT_WIDE)
+# define REACH 300
+#elif defined(PLANT_FAR)
+# define REACH 6000
+#else
+# define REACH 0
 #endif
 #ifdef PLANT_WRITE
 # define WRITE(m) ((m) % 2 == 1)
