@@ -6,7 +6,7 @@
 #include "device/blas.h"
 
 enum {
-    BLAS_ENTRIES_MAX = 24,
+    BLAS_ENTRIES_MAX = 48,
     BLAS_SYMBOL_MAX = 64
 };
 
@@ -64,7 +64,7 @@ enum status blas_call(const struct blas_entry *entry, const struct gemm_shape *s
 void blas_recognise(struct arena *a, struct gemm_library *library);
 
 /* dlsym with the prefixes and suffixes that builds put around `base`; NULL when there is none. */
-void *blas_symbol(void *handle, const char *base, char *ret_name, bool *ret_wide);
+void *blas_symbol(void *handle, const char *base);
 
 /* Whether an address belongs to the opened object itself and not to a library it needs. */
 bool blas_is_own(void *handle, void *address);
