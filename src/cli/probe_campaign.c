@@ -7,7 +7,7 @@
 #include "cli/probe_state.h"
 
 /* Between two writes of the state file. */
-#define SAVE_EVERY_S 2.0
+#define SAVE_EVERY_S 0.5
 
 struct campaign {
     struct cli *cli;

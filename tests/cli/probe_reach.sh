@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # assay probe: how many readable bytes hide an over-read: a page is searched, and beyond it that is said.
-# And a campaign whose every product fails runs to its end.
+# And a campaign of many faults runs to its end, and what a library prints stays out of the report.
 . "$(dirname "$0")/lib.sh"
 printf '9 7 5 dtype=f32\n' >"$TMP/shapes"
 expect "a near over-read" 1 "$ASSAY" probe --library "$FAKES/libblas_read.so" --shapes "$TMP/shapes"
@@ -22,4 +22,7 @@ assert row["faulty"] > 4096 and row["probes"] > 15000, row
 assert [f["severity"] for f in report["findings"]] == ["error"], report["findings"]
 assert f"({row['faulty']} of them in this way)" in report["findings"][0]["claim"], report["findings"]
 P
+
+expect "a library that prints" 0 "$ASSAY" probe --library "$FAKES/libblas_chatty.so" --dtype f32 --json
+python3 -m json.tool "$TMP/out" >/dev/null || { echo "FAILED: its words are in the report"; FAILED=1; }
 finish

@@ -10,10 +10,12 @@
  *   PLANT_WRONG      one term too few in the last row (M > 4, K > 2)
  *   PLANT_GAP        writes into the padding behind the first column of C
  *   PLANT_UNWRITTEN  leaves the last cell of C (M and N odd) as it was
+ *   PLANT_CHATTY     prints a line to stdout in every call, which is no fault
  *   PLANT_ABORT      gives up (M > 8)
  *   PLANT_FLOAT      leaves flush-to-zero switched on
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #ifdef PLANT_FLOAT
 # include <xmmintrin.h>
@@ -47,6 +49,7 @@
     }                                                                                              \
    }                                                                                               \
   }                                                                                                \
+  CHATTY;                                                                                          \
   FLOAT_MODE;                                                                                      \
   for (int j = n; TILE && !tb && k > 0 && j % 4 != 0; j++) {                                       \
    volatile real dropped = b[j * ldb];                                                             \
@@ -91,6 +94,11 @@
 # define REACH 6000
 #else
 # define REACH 0
+#endif
+#ifdef PLANT_CHATTY
+# define CHATTY (void)puts("** parameter number 8 had an illegal value")
+#else
+# define CHATTY (void)0
 #endif
 #ifdef PLANT_WRITE
 # define WRITE(m) ((m) % 2 == 1)
