@@ -35,10 +35,17 @@ static bool tick(void *context, const struct gemm_result *so_far, size_t done)
     double left = rate > 0 ? (double)(c->count - done) / rate : 0;
     cli_progress(c->cli, "%s: %zu of %zu products, %llu faulty, %.0f a second, %.0f s left",
                  c->what, done, c->count, (unsigned long long)so_far->faulty, rate, left);
-    if (c->state != NULL && now - c->saved > SAVE_EVERY_S) {
+    return true;
+}
+
+static bool keep(void *context, const struct gemm_result *result)
+{
+    struct campaign *c = context;
+    double now = now_s();
+    if (now - c->saved > SAVE_EVERY_S) {
         c->saved = now;
-        c->failed = probe_state_save(c->state, c->run->library.path, so_far, done, &c->err) !=
-                    ST_OK;
+        c->failed = probe_state_save(c->state, c->run->library.path, result, result->next,
+                                     &c->err) != ST_OK;
     }
     return !c->failed;
 }
@@ -62,6 +69,7 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
         .deadline_ms = (unsigned)deadline_ms * 1000,
         .tick_context = &c,
         .tick = tick,
+        .keep = state != NULL ? keep : NULL,
         .before = before,
     };
     run->result = arena_alloc(cli->arena, sizeof *run->result);

@@ -238,10 +238,20 @@ static void run_host(struct gemm_child *t, const struct gemm_probe *probe, size_
     gemm_child_finish(t, index, &fault);
 }
 
+static void give_snapshot(struct gemm_shared *shared, size_t index)
+{
+    if (__atomic_load_n(&shared->snapshot_wanted, __ATOMIC_ACQUIRE)) {
+        memcpy(&shared->snapshot, &shared->result, sizeof shared->snapshot);
+        shared->snapshot.next = index;
+        __atomic_store_n(&shared->snapshot_wanted, false, __ATOMIC_RELEASE);
+    }
+}
+
 void gemm_child_item(void *context, size_t index)
 {
     struct gemm_child *t = context;
     struct gemm_result *r = &t->shared->result;
+    give_snapshot(t->shared, index);
     if (t->library == NULL) {
         return;
     }

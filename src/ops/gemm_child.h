@@ -21,6 +21,9 @@ struct gemm_placement {
 struct gemm_shared {
     struct gemm_result result;
     struct gemm_placement placement;
+    /* A copy of the result between two items, where the parent has asked for it; `next` set. */
+    struct gemm_result snapshot;
+    bool snapshot_wanted; /* set by the parent, cleared by the child when the copy is there */
 };
 
 /* What the child keeps between items. */

@@ -114,6 +114,9 @@ struct gemm_trial_options {
     void *tick_context;
     /* About ten times a second; false stops. */
     bool (*tick)(void *context, const struct gemm_result *so_far, size_t done);
+    /* About as often, with the same context: a result in which exactly the items before its `next` are
+     * counted, to go on from; `so_far` above changes while it is read. May be NULL; false stops. */
+    bool (*keep)(void *context, const struct gemm_result *result);
 };
 
 /* Runs the items. *result is as big as it looks: take it from an arena or from isolate_shared().
