@@ -16,7 +16,8 @@ struct campaign {
     double since, saved;
     struct probe_state *state;
     const struct probe_run *run;
-    struct err err; /* of writing the state */
+    const char *key; /* of the library in the state */
+    struct err err;  /* of writing the state */
     bool failed;
 };
 
@@ -44,8 +45,7 @@ static bool keep(void *context, const struct gemm_result *result)
     double now = now_s();
     if (now - c->saved > SAVE_EVERY_S) {
         c->saved = now;
-        c->failed = probe_state_save(c->state, c->run->library.path, result, result->next,
-                                     &c->err) != ST_OK;
+        c->failed = probe_state_save(c->state, c->key, result, result->next, &c->err) != ST_OK;
     }
     return !c->failed;
 }
@@ -54,10 +54,11 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
                            struct probe_state *state, const char *what, struct err *err)
 {
     struct campaign c = {.cli = cli, .what = what, .state = state, .run = run};
+    c.key = run->library.path != NULL ? run->library.path : run->library.name;
     struct gemm_result *before = NULL;
     struct gemm_source source = gemm_source_of_plan(plan->plan);
     if (state != NULL) {
-        before = probe_state_find(state, run->library.path);
+        before = probe_state_find(state, c.key);
         c.first = before != NULL ? before->next : 0;
     }
     c.count = source.count;
@@ -75,8 +76,7 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
     run->result = arena_alloc(cli->arena, sizeof *run->result);
     TRY(gemm_trial(&run->target, &source, &options, run->result, err));
     if (!c.failed && state != NULL) {
-        c.failed = probe_state_save(state, run->library.path, run->result, run->result->next,
-                                    &c.err) != ST_OK;
+        c.failed = probe_state_save(state, c.key, run->result, run->result->next, &c.err) != ST_OK;
     }
     if (c.failed) {
         return err_set(err, c.err.status, "%s", c.err.text);

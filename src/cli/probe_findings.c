@@ -35,7 +35,7 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
         *v++ = tried && r->seconds > 0 ? value_int((int64_t)((double)r->probes / r->seconds))
                                        : none;
         *v++ = value_string(r->faulty != 0 ? "at fault" : told ? "clean" : "could not tell");
-        *v++ = value_string(runs[i].library.path);
+        *v++ = runs[i].library.path != NULL ? value_string(runs[i].library.path) : none;
     }
     *ret_table = (struct report_table){.key = "libraries",
                                        .columns = columns,
@@ -220,7 +220,7 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
     struct strbuf shape;
     strbuf_init(&shape, cli->arena, 300);
     gemm_shape_print(&shape, &d.probe.shape);
-    const char *source_name = run->library.path;
+    const char *source_name = run->library.path != NULL ? run->library.path : run->library.name;
     evidence(cli, to, source_name,
              arena_fmt(cli->arena, "smallest product: %s, %s", shape.p, d.fault.choice.name));
     evidence(cli, to, source_name,

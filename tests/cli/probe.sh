@@ -34,7 +34,7 @@ if [ -e "$blis" ]; then
     expect "BLIS 0.9.0 is convicted" 1 "$ASSAY" probe --shapes "$TMP/shapes" --dtype f32 --library "$blis"
     says "BLIS 0.9.0 is convicted" out "gemm-reads-past-operand"
 fi
-expect "an option of another way of trying" 64 "$ASSAY" probe --device cuda
-says "an option of another way of trying" err "--device has no meaning without --torch"
+expect "an option of another way of trying" 64 "$ASSAY" probe --timing
+says "an option of another way of trying" err "--timing has no meaning without --torch"
 expect "a library for PyTorch" 64 "$ASSAY" probe --torch --library /x.so
 finish
