@@ -69,9 +69,10 @@ static const char *const description[] = {
     "numbers is caught, and so are wrong numbers that never fault. The guard proves itself first on "
     "planted faults; where it does not, the answer is 'could not tell'.",
     "Without --check and --torch, matrix products of CPU libraries are tried: those that a program here "
-    "gets, or those of --library; with --device those of a device's vendor. A fault is localised: entry point, kernel family, operand, distance, "
-    "the smallest size that still fails, the nearest that pass. The library runs in child processes: "
-    "crashes, hangs and illegal instructions are results, and the campaign goes on after them.",
+    "gets, or those of --library; with --device those of a device's vendor. A fault is localised: entry "
+    "point, kernel family, operand, distance, the smallest size that still fails, the nearest that pass. "
+    "The library runs in child processes: crashes, hangs and illegal instructions are results, and the "
+    "campaign goes on after them.",
     "--torch puts the user's own PyTorch on trial: a small agent runs each operator, forward and "
     "backward, in the user's interpreter, in every way PyTorch offers and in four placements. A crash, a "
     "hang and a missing backward are results with names.",

@@ -291,7 +291,7 @@ static const struct table *table_of_c(struct gemm_tables *tables, const struct g
     for (size_t i = 0; i < TABLE; i++) {
         state = gemm_mix(state);
         /* Even integers: half of one is exact too. */
-        double v = (double)((int64_t)(state >> 60) - C_LARGEST / 2) * 2 * scale;
+        double v = (double)((int64_t)(state >> 60) * 2 - C_LARGEST) * scale;
         dtype_set(c->dtype_c, t->element + i * info->size, v);
         t->value[i] = dtype_get(c->dtype_c, t->element + i * info->size);
     }

@@ -133,6 +133,10 @@ static enum status first_clean(struct gemm_shrink *z, const struct gemm_probe_li
                                struct err *err)
 {
     struct gemm_probe_list list = {0};
+    *ret_bytes = -1;
+    if (examples->count == 0) {
+        return ST_OK;
+    }
     for (size_t p = 0; p < count; p++) {
         for (size_t i = 0; i < examples->count; i++) {
             struct gemm_probe probe = examples->items[i];
@@ -146,7 +150,9 @@ static enum status first_clean(struct gemm_shrink *z, const struct gemm_probe_li
         bad = is_faulty(z, i) ? i + 1 : bad;
     }
     size_t next = (bad + examples->count - 1) / examples->count;
-    *ret_bytes = next < count ? (int64_t)pads[next] : -1;
+    if (next < count) {
+        *ret_bytes = (int64_t)pads[next];
+    }
     return ST_OK;
 }
 
