@@ -121,24 +121,24 @@ static uint64_t touched(const struct gemm_shape *s)
     return cells > UINT64_MAX / each ? UINT64_MAX : cells * each;
 }
 
-/* Regions grow and are kept; an operand lies at one end of its own. */
+/* A region for each power of two, kept: where an operand lies does not depend on those before it, so
+ * that a campaign that goes on sees what one that was not interrupted sees. */
 static enum status place_host(struct gemm_child *t, const struct gemm_probe *probe,
                               struct gemm_placement *placement, struct err *err)
 {
     for (size_t i = 0; i < GEMM_OPERAND_COUNT; i++) {
         size_t need = (size_t)placement->bytes[i] + probe->extra_bytes;
-        struct guard_region *region = t->regions[i];
-        if (region == NULL || region->mapping.bytes < need) {
-            if (region != NULL) {
-                guard_region_give(t->guard, region);
-                t->regions[i] = NULL;
-            }
-            size_t size = REGION_LEAST_BYTES;
-            while (size < need) {
-                size *= 2;
-            }
-            TRY(guard_region_take(t->guard, size, &t->regions[i], err));
-            region = t->regions[i];
+        size_t power = 0;
+        while (power + 1 < GEMM_REGION_POWERS && (size_t)REGION_LEAST_BYTES << power < need) {
+            power++;
+        }
+        struct guard_region **slot = &t->regions[i][power];
+        if (*slot == NULL) {
+            TRY(guard_region_take(t->guard, (size_t)REGION_LEAST_BYTES << power, slot, err));
+        }
+        const struct guard_region *region = *slot;
+        if (region->mapping.bytes < need) {
+            return err_set(err, ST_LIMIT, "an operand of %zu bytes is too large", need);
         }
         char *at = guard_place(region, need, probe->side, 1);
         at += probe->side == GUARD_BEGIN ? probe->extra_bytes : 0;

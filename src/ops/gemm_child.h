@@ -6,7 +6,8 @@
 #include "ops/gemm_judge.h"
 
 enum {
-    GEMM_CHOICES_MAX = 64
+    GEMM_CHOICES_MAX = 64,
+    GEMM_REGION_POWERS = 30 /* from 64 KiB to 2^45 bytes */
 };
 
 /* Where the operands of the item in hand lie; written before each call. */
@@ -37,7 +38,7 @@ struct gemm_child {
     struct guard *guard;
     struct gemm_library *library;
     struct gemm_case *numbers;
-    struct guard_region *regions[GEMM_OPERAND_COUNT];
+    struct guard_region *regions[GEMM_OPERAND_COUNT][GEMM_REGION_POWERS]; /* by size */
     uint64_t memory_bytes;
     struct gemm_choice *choices;
     size_t choice_count;

@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # assay probe --resume: a campaign killed in the middle goes on, and its totals are those of one that was not.
 . "$(dirname "$0")/lib.sh"
-# Its fault depends on the product alone; whether one beyond an edge is seen depends on what was mapped before.
-library=$FAKES/libblas_unwritten.so
+library=$FAKES/libblas_wide.so
 probe() {
     "$ASSAY" probe --library "$library" --dtype f32 --dtype f64 --json "$@"
 }
