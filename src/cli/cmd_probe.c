@@ -24,9 +24,11 @@ static const struct probe_mode modes[] = {
 /* Options that only one way of trying understands; another would ignore them without a word. */
 static const struct {
     const char *option, *mode;
+    bool libraries; /* and the one without a mode */
 } belongs_to[] = {
-    {"timing", "torch"}, {"torch-module", "torch"}, {"device", "torch"},  {"library", NULL},
-    {"shapes", NULL},    {"resume", NULL},          {"reproducer", NULL},
+    {"timing", "torch", false}, {"torch-module", "torch", false}, {"device", "torch", true},
+    {"library", NULL, true},    {"shapes", NULL, true},           {"resume", NULL, true},
+    {"reproducer", NULL, true},
 };
 
 static const char *chosen_mode(const struct cli *cli)
@@ -44,11 +46,12 @@ static int run_probe(struct cli *cli)
     const char *mode = chosen_mode(cli);
     for (size_t i = 0; i < ARRAY_LEN(belongs_to); i++) {
         const char *wanted = belongs_to[i].mode;
-        bool fits = mode == wanted || (mode != NULL && wanted != NULL && strcmp(mode, wanted) == 0);
+        bool fits = mode == NULL ? belongs_to[i].libraries
+                                 : wanted != NULL && strcmp(mode, wanted) == 0;
         if (!fits && cli_flag(cli, belongs_to[i].option)) {
+            bool lacks = mode == NULL;
             return cli_fail(cli, EXIT_USAGE, "--%s has no meaning %s%s", belongs_to[i].option,
-                            wanted != NULL ? "without --" : "with --",
-                            wanted != NULL ? wanted : mode);
+                            lacks ? "without --" : "with --", lacks ? wanted : mode);
         }
     }
     for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
@@ -66,9 +69,10 @@ static const char *const description[] = {
     "numbers is caught, and so are wrong numbers that never fault. The guard proves itself first on "
     "planted faults; where it does not, the answer is 'could not tell'.",
     "Without --check and --torch, matrix products of CPU libraries are tried: those that a program here "
-    "gets, or those of --library. A fault is localised: entry point, kernel family, operand, distance, "
-    "the smallest size that still fails, the nearest that pass. The library runs in child processes: "
-    "crashes, hangs and illegal instructions are results, and the campaign goes on after them.",
+    "gets, or those of --library; with --device those of a device's vendor. A fault is localised: entry "
+    "point, kernel family, operand, distance, the smallest size that still fails, the nearest that pass. "
+    "The library runs in child processes: crashes, hangs and illegal instructions are results, and the "
+    "campaign goes on after them.",
     "--torch puts the user's own PyTorch on trial: a small agent runs each operator, forward and "
     "backward, in the user's interpreter, in every way PyTorch offers and in four placements. A crash, a "
     "hang and a missing backward are results with names.",
@@ -85,6 +89,8 @@ static const struct example examples[] = {
      "over 100,000 products a library and format; go on where a killed run was"},
     {"assay probe --library /usr/lib/x86_64-linux-gnu/libblis.so.4 --reproducer blis-fault",
      "write the smallest failing product as a C program with a report, for its maintainers"},
+    {"assay probe --device opencl --dtype float32 --shapes FILE",
+     "try the matrix library of a device: cuBLASLt, hipBLASLt and rocBLAS, or CLBlast"},
     {"assay probe --torch", "try the PyTorch of VIRTUAL_ENV, else of python3, on the CPU"},
     {"assay probe --torch=/opt/venv/bin/python --device cuda --dtype bf16 attention linear",
      "two operators in bfloat16 on the GPU (torch calls HIP devices cuda too)"},
@@ -104,7 +110,8 @@ static const struct option_spec options[] = {
     {"why", 0, OPTION_FLAG, NULL, "Show devices and libraries, and the reason where one is off"},
     {"figures", 0, OPTION_VALUE, "DEVICE",
      "Measure latencies, bandwidths and matrix rates of cpu, cuda, hip, opencl or cuda:1"},
-    {"device", 0, OPTION_VALUE, "cpu|cuda", "Where PyTorch's operators run (cpu)"},
+    {"device", 0, OPTION_VALUE, "DEVICE",
+     "Libraries of cpu, cuda, hip or opencl (cuda:1: the second); with --torch cpu or cuda"},
     {"level", 0, OPTION_VALUE, "quick|full", "Size of the plan; quick takes seconds a library"},
     {"dtype", 0, OPTION_REPEAT, "TYPE", "Only this number format: float32, float64, bf16, fp16"},
     {"seed", 0, OPTION_VALUE, "N", "Another choice of layouts and values (1)"},

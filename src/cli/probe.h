@@ -30,6 +30,9 @@ struct probe_mode {
 /* Matrix products of vendor libraries under guard: the mode without an option. */
 int probe_gemm(struct cli *cli);
 
+/* "cuda" or "cuda:1" (probe_figures.c). */
+bool probe_read_device(const char *name, enum device_kind *ret_kind, int *ret_index);
+
 /* --- libraries (probe_libraries.c) --------------------------------------------------------------- */
 
 struct probe_library {
@@ -45,8 +48,10 @@ struct probe_library_list {
 };
 
 /* Of --library, else what this machine has: the libblas.so.3 and libcblas.so.3 that a process here
- * would get, and BLAS libraries in the loader's cache. */
-void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list);
+ * would get, and BLAS libraries in the loader's cache; on a device the matrix libraries of its vendor.
+ * ST_USAGE for a --library that is none of the device's. */
+enum status probe_libraries(struct cli *cli, enum device_kind kind,
+                            struct probe_library_list *ret_list, struct err *err) MUST_USE;
 
 /* What this machine has, whatever --library says. */
 void probe_libraries_of_loader(struct cli *cli, struct probe_library_list *ret_list);

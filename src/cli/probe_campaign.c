@@ -7,7 +7,7 @@
 #include "cli/probe_state.h"
 
 /* Between two writes of the state file. */
-#define SAVE_EVERY_S 2.0
+#define SAVE_EVERY_S 0.5
 
 struct campaign {
     struct cli *cli;
@@ -16,7 +16,8 @@ struct campaign {
     double since, saved;
     struct probe_state *state;
     const struct probe_run *run;
-    struct err err; /* of writing the state */
+    const char *key; /* of the library in the state */
+    struct err err;  /* of writing the state */
     bool failed;
 };
 
@@ -35,10 +36,16 @@ static bool tick(void *context, const struct gemm_result *so_far, size_t done)
     double left = rate > 0 ? (double)(c->count - done) / rate : 0;
     cli_progress(c->cli, "%s: %zu of %zu products, %llu faulty, %.0f a second, %.0f s left",
                  c->what, done, c->count, (unsigned long long)so_far->faulty, rate, left);
-    if (c->state != NULL && now - c->saved > SAVE_EVERY_S) {
+    return true;
+}
+
+static bool keep(void *context, const struct gemm_result *result)
+{
+    struct campaign *c = context;
+    double now = now_s();
+    if (now - c->saved > SAVE_EVERY_S) {
         c->saved = now;
-        c->failed = probe_state_save(c->state, c->run->library.path, so_far, done, &c->err) !=
-                    ST_OK;
+        c->failed = probe_state_save(c->state, c->key, result, result->next, &c->err) != ST_OK;
     }
     return !c->failed;
 }
@@ -47,10 +54,11 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
                            struct probe_state *state, const char *what, struct err *err)
 {
     struct campaign c = {.cli = cli, .what = what, .state = state, .run = run};
+    c.key = run->library.path != NULL ? run->library.path : run->library.name;
     struct gemm_result *before = NULL;
     struct gemm_source source = gemm_source_of_plan(plan->plan);
     if (state != NULL) {
-        before = probe_state_find(state, run->library.path);
+        before = probe_state_find(state, c.key);
         c.first = before != NULL ? before->next : 0;
     }
     c.count = source.count;
@@ -62,13 +70,13 @@ enum status probe_campaign(struct cli *cli, const struct probe_plan *plan, struc
         .deadline_ms = (unsigned)deadline_ms * 1000,
         .tick_context = &c,
         .tick = tick,
+        .keep = state != NULL ? keep : NULL,
         .before = before,
     };
     run->result = arena_alloc(cli->arena, sizeof *run->result);
     TRY(gemm_trial(&run->target, &source, &options, run->result, err));
     if (!c.failed && state != NULL) {
-        c.failed = probe_state_save(state, run->library.path, run->result, run->result->next,
-                                    &c.err) != ST_OK;
+        c.failed = probe_state_save(state, c.key, run->result, run->result->next, &c.err) != ST_OK;
     }
     if (c.failed) {
         return err_set(err, c.err.status, "%s", c.err.text);

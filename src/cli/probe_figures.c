@@ -3,6 +3,7 @@
  * assay probe --figures: latencies, bandwidths, matrix rates and a leak test of one device, each
  * beside the limit of the part where one is known.
  */
+#include "cli/probe.h"
 #include "cli/probe_figures.h"
 
 #include <string.h>
@@ -18,8 +19,7 @@ static const struct report_column columns[] = {
     {"limit", "LIMIT", 4}, {"verdict", "VERDICT", 0}, {"note", "NOTE", 0},
 };
 
-/* "cuda" or "cuda:1". */
-static bool read_device(const char *name, enum device_kind *ret_kind, int *ret_index)
+bool probe_read_device(const char *name, enum device_kind *ret_kind, int *ret_index)
 {
     struct str rest = str_of(name);
     struct str kind;
@@ -88,7 +88,7 @@ int probe_figures(struct cli *cli)
     const char *name = cli_value(cli, "figures", "cpu");
     enum device_kind kind;
     int index;
-    if (!read_device(name, &kind, &index)) {
+    if (!probe_read_device(name, &kind, &index)) {
         return cli_fail(cli, EXIT_USAGE, "'%s' is no device: cpu, cuda, hip or opencl, or cuda:1",
                         name);
     }

@@ -35,7 +35,7 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
         *v++ = tried && r->seconds > 0 ? value_int((int64_t)((double)r->probes / r->seconds))
                                        : none;
         *v++ = value_string(r->faulty != 0 ? "at fault" : told ? "clean" : "could not tell");
-        *v++ = value_string(runs[i].library.path);
+        *v++ = runs[i].library.path != NULL ? value_string(runs[i].library.path) : none;
     }
     *ret_table = (struct report_table){.key = "libraries",
                                        .columns = columns,
@@ -220,7 +220,7 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
     struct strbuf shape;
     strbuf_init(&shape, cli->arena, 300);
     gemm_shape_print(&shape, &d.probe.shape);
-    const char *source_name = run->library.path;
+    const char *source_name = run->library.path != NULL ? run->library.path : run->library.name;
     evidence(cli, to, source_name,
              arena_fmt(cli->arena, "smallest product: %s, %s", shape.p, d.fault.choice.name));
     evidence(cli, to, source_name,
@@ -230,12 +230,20 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         evidence(cli, to, source_name,
                  arena_fmt(cli->arena, "nearest products that pass: %s", neighbour_words(cli, &d)));
     }
+    if (d.dirty_bytes > 0) {
+        evidence(cli, to, source_name,
+                 arena_fmt(cli->arena,
+                           "hiding it takes more than %lld readable bytes at the edge (%zu failing "
+                           "products tried); farthest first access %+lld bytes",
+                           (long long)d.dirty_bytes, d.padded, (long long)d.farthest));
+    }
     if (d.clean_bytes >= 0) {
         evidence(cli, to, source_name,
                  arena_fmt(cli->arena,
-                           "with %lld readable bytes at the edge none of the products that fail "
-                           "here would; farthest first access %+lld bytes",
-                           (long long)d.clean_bytes, (long long)d.farthest));
+                           "with %lld readable bytes at the edge none of %zu failing products, the "
+                           "smallest and the farthest reaching, would fail; farthest first access "
+                           "%+lld bytes",
+                           (long long)d.clean_bytes, d.padded, (long long)d.farthest));
     }
     if (run->result->identity.kernel[0] != '\0') {
         evidence(
@@ -281,10 +289,7 @@ void probe_findings(struct cli *cli, const struct probe_plan *plan, struct probe
     struct gemm_source source = gemm_source_of_plan(plan->plan);
     for (enum gemm_fault_kind kind = 1; kind < GEMM_FAULT_KIND_COUNT && run->guarded; kind++) {
         for (size_t operand = 0; operand <= GEMM_OPERAND_NONE; operand++) {
-            uint64_t count = 0;
-            for (size_t i = 0; i < r->fault_count; i++) {
-                count += r->faults[i].kind == kind && r->faults[i].operand == operand;
-            }
+            uint64_t count = r->by_way[kind][operand];
             if (count != 0) {
                 probe_explain(cli, &source, run, kind, (enum gemm_operand)operand, count, findings);
             }

@@ -60,10 +60,11 @@ static uint64_t digest_of(const struct gemm_plan *plan)
     return digest;
 }
 
-static enum status make_plan(struct cli *cli, enum gemm_level level, struct probe_plan *ret_plan,
-                             struct err *err)
+static enum status make_plan(struct cli *cli, enum device_kind kind, enum gemm_level level,
+                             struct probe_plan *ret_plan, struct err *err)
 {
-    struct gemm_plan_options options = {.level = level, .wide_output = true, .sparse_memory = true};
+    bool cpu = kind == DEVICE_CPU;
+    struct gemm_plan_options options = {.level = level, .wide_output = cpu, .sparse_memory = cpu};
     if (str_to_u64(str_of(cli_value(cli, "seed", "1")), 10, &options.seed) != ST_OK) {
         return err_set(err, ST_USAGE, "--seed '%s' is not a number of 64 bits",
                        cli_value(cli, "seed", "1"));
@@ -81,18 +82,9 @@ static enum status make_plan(struct cli *cli, enum gemm_level level, struct prob
     return ST_OK;
 }
 
-static enum status prove(struct cli *cli, bool unguarded, struct guard_proof *ret_proof,
-                         struct err *err)
-{
-    const struct guard_proof_options options = {
-        .force_strength = unguarded,
-        .strength = GUARD_NONE,
-    };
-    cli_progress(cli, "proving the guard: planted reads and writes past an operand");
-    return guard_prove(DEVICE_CPU, 0, &options, ret_proof, err);
-}
-
 struct trial_set {
+    enum device_kind kind;
+    int index; /* of the device */
     struct probe_plan plan;
     struct probe_library_list libraries;
     struct probe_run *runs;
@@ -101,12 +93,23 @@ struct trial_set {
     bool folder_made; /* of the reproducer, by us */
 };
 
+static enum status prove(struct cli *cli, const struct trial_set *set, bool unguarded,
+                         struct guard_proof *ret_proof, struct err *err)
+{
+    const struct guard_proof_options options = {
+        .force_strength = unguarded,
+        .strength = GUARD_NONE,
+    };
+    cli_progress(cli, "proving the guard: planted reads and writes past an operand");
+    return guard_prove(set->kind, set->index, &options, ret_proof, err);
+}
+
 static enum status try_all(struct cli *cli, struct trial_set *set, struct finding_list *findings,
                            struct err *err)
 {
     bool unguarded = getenv(UNGUARDED_HOOK) != NULL;
     struct guard_proof *proof = arena_alloc(cli->arena, sizeof *proof);
-    TRY(prove(cli, unguarded, proof, err));
+    TRY(prove(cli, set, unguarded, proof, err));
     set->runs = arena_array(cli->arena, set->libraries.count + 1, sizeof *set->runs);
     for (size_t i = 0; i < set->libraries.count; i++) {
         struct probe_run *run = &set->runs[i];
@@ -114,8 +117,10 @@ static enum status try_all(struct cli *cli, struct trial_set *set, struct findin
         run->guarded = proof->reads_proven && proof->writes_proven;
         run->guard_sentence = proof->sentence;
         run->target = (struct gemm_target){.vendor = run->library.vendor,
-                                           .device_kind = DEVICE_CPU,
+                                           .device_kind = set->kind,
+                                           .device_index = set->index,
                                            .path = run->library.path,
+                                           .map_path = set->kind == DEVICE_CPU ? 0 : proof->path,
                                            .unguarded = unguarded};
         const char *what = arena_fmt(cli->arena, "library %zu of %zu, %s", i + 1,
                                      set->libraries.count, run->library.name);
@@ -214,8 +219,15 @@ int probe_gemm(struct cli *cli)
     struct trial_set set = {0};
     bool full = strcmp(cli_value(cli, "level", "quick"), "full") == 0;
     enum status st = check_operands(cli, &err);
+    const char *device = cli_value(cli, "device", "cpu");
+    if (st == ST_OK && !probe_read_device(device, &set.kind, &set.index)) {
+        st = err_set(&err, ST_USAGE, "--device '%s': cpu, cuda, hip or opencl, or cuda:1", device);
+    }
     if (st == ST_OK) {
-        st = make_plan(cli, full ? GEMM_LEVEL_FULL : GEMM_LEVEL_QUICK, &set.plan, &err);
+        st = probe_libraries(cli, set.kind, &set.libraries, &err);
+    }
+    if (st == ST_OK) {
+        st = make_plan(cli, set.kind, full ? GEMM_LEVEL_FULL : GEMM_LEVEL_QUICK, &set.plan, &err);
     }
     const char *state = cli_value(cli, "resume", NULL);
     if (st == ST_OK && state != NULL) {
@@ -229,7 +241,6 @@ int probe_gemm(struct cli *cli)
     if (st != ST_OK) {
         return cli_fail(cli, st == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
-    probe_libraries(cli, DEVICE_CPU, &set.libraries);
     if (set.libraries.count == 0) {
         return no_library(cli);
     }
@@ -262,8 +273,8 @@ enum status probe_quick(struct cli *cli, struct finding_list *findings, uint64_t
     double slowest = NAN;
     struct trial_set set = {0};
     struct probe_library_list all = {0};
-    TRY(make_plan(cli, GEMM_LEVEL_QUICK, &set.plan, err));
-    probe_libraries(cli, DEVICE_CPU, &all);
+    TRY(make_plan(cli, DEVICE_CPU, GEMM_LEVEL_QUICK, &set.plan, err));
+    TRY(probe_libraries(cli, DEVICE_CPU, &all, err));
     for (size_t i = 0; i < all.count; i++) {
         if (is_default(&all.items[i])) {
             *VEC_PUSH(cli->arena, &set.libraries) = all.items[i];

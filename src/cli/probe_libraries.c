@@ -97,16 +97,54 @@ void probe_libraries_of_loader(struct cli *cli, struct probe_library_list *ret_l
     *ret_list = list;
 }
 
-void probe_libraries(struct cli *cli, enum device_kind kind, struct probe_library_list *ret_list)
+static const struct vendor_row {
+    const struct gemm_vendor *vendor;
+    enum device_kind kind;
+} vendors[] = {
+    {&gemm_vendor_cublaslt, DEVICE_CUDA},
+    {&gemm_vendor_hipblaslt, DEVICE_HIP},
+    {&gemm_vendor_rocblas, DEVICE_HIP},
+    {&gemm_vendor_clblast, DEVICE_OPENCL},
+};
+
+/* A library of a device says by its name whose interface it has. */
+static const struct gemm_vendor *vendor_of(enum device_kind kind, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    for (size_t i = 0; i < ARRAY_LEN(vendors); i++) {
+        if (vendors[i].kind == kind &&
+            strcasestr(slash != NULL ? slash : path, vendors[i].vendor->name) != NULL) {
+            return vendors[i].vendor;
+        }
+    }
+    return kind == DEVICE_CPU ? &gemm_vendor_blas : NULL;
+}
+
+enum status probe_libraries(struct cli *cli, enum device_kind kind,
+                            struct probe_library_list *ret_list, struct err *err)
 {
     struct probe_library_list list = {0};
     const char *path;
     for (size_t i = 0; (path = cli_repeat(cli, "library", i)) != NULL; i++) {
-        *VEC_PUSH(cli->arena, &list) = (struct probe_library){
-            .vendor = &gemm_vendor_blas, .name = path, .path = path};
+        const struct gemm_vendor *vendor = vendor_of(kind, path);
+        if (vendor == NULL) {
+            return err_set(err, ST_USAGE,
+                           "--library '%s': no matrix library of %s is called so; cuBLASLt, "
+                           "hipBLASLt, rocBLAS and CLBlast are known on devices",
+                           path, device_kind_name(kind));
+        }
+        *VEC_PUSH(cli->arena,
+                  &list) = (struct probe_library){.vendor = vendor, .name = path, .path = path};
+    }
+    for (size_t i = 0; i < ARRAY_LEN(vendors) && cli_repeat(cli, "library", 0) == NULL; i++) {
+        if (vendors[i].kind == kind) {
+            *VEC_PUSH(cli->arena, &list) = (struct probe_library){.vendor = vendors[i].vendor,
+                                                                  .name = vendors[i].vendor->name};
+        }
     }
     if (list.count == 0 && kind == DEVICE_CPU) {
         from_loader(cli, &list);
     }
     *ret_list = list;
+    return ST_OK;
 }

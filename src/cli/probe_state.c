@@ -12,7 +12,7 @@
 #include "base/fs.h"
 #include "base/vec.h"
 
-#define HEADING "assay-probe-state 1"
+#define HEADING "assay-probe-state 2"
 
 enum {
     STATE_FILE_MAX = 64 << 20,
@@ -105,14 +105,21 @@ static bool read_counts(struct str rest, struct reader *r)
                 number(&rest, &to->declined) && number(&rest, &to->skipped) &&
                 number(&rest, &to->faulty) && next <= r->plan_count;
     to->next = fine ? (size_t)next : 0;
-    return fine && str_to_double(rest, &to->worst) == ST_OK;
+    return fine && str_to_double(rest, &to->worst) == ST_OK && to->worst >= 0 && to->worst <= 1;
 }
 
-static bool read_kind(struct str rest, struct reader *r)
+static bool read_way(struct str rest, struct reader *r)
 {
     uint64_t kind;
-    return number(&rest, &kind) && kind < GEMM_FAULT_KIND_COUNT &&
-           number(&rest, &r->result->by_kind[kind]);
+    uint64_t operand;
+    uint64_t count;
+    if (!number(&rest, &kind) || kind >= GEMM_FAULT_KIND_COUNT || !number(&rest, &operand) ||
+        operand > GEMM_OPERAND_NONE || !number(&rest, &count) || count > r->plan_count) {
+        return false;
+    }
+    r->result->by_way[kind][operand] = count;
+    r->result->by_kind[kind] += count;
+    return true;
 }
 
 static enum status read_line(struct str line, struct reader *r, struct err *err)
@@ -136,8 +143,8 @@ static enum status read_line(struct str line, struct reader *r, struct err *err)
         r->result = fine ? entry_of(r->state, str_dup(r->state->arena, line)) : NULL;
     } else if (fine && r->result != NULL && str_is(word, "counts")) {
         fine = read_counts(line, r);
-    } else if (fine && r->result != NULL && str_is(word, "kind")) {
-        fine = read_kind(line, r);
+    } else if (fine && r->result != NULL && str_is(word, "way")) {
+        fine = read_way(line, r);
     } else if (fine && r->result != NULL && str_is(word, "fault")) {
         fine = read_fault(line, r);
     } else {
@@ -165,7 +172,9 @@ enum status probe_state_open(struct arena *a, const char *path, uint64_t plan_di
     }
     TRY(st);
     if (!str_cut_line(&text, &line) || !str_is(line, HEADING)) {
-        return err_set(err, ST_FORMAT, "'%s' is not a state file of assay probe", path);
+        return err_set(err, ST_FORMAT,
+                       "'%s' is not a state file of this assay probe: name another, or remove it",
+                       path);
     }
     struct reader r = {.state = state, .plan_count = plan_count};
     for (size_t n = 2; str_cut_line(&text, &line); n++) {
@@ -189,8 +198,11 @@ static void print(const struct probe_state *state, struct strbuf *out)
                    (unsigned long long)r->probes, (unsigned long long)r->declined,
                    (unsigned long long)r->skipped, (unsigned long long)r->faulty, r->worst);
         for (size_t k = 0; k < GEMM_FAULT_KIND_COUNT; k++) {
-            if (r->by_kind[k] != 0) {
-                strbuf_fmt(out, "kind %zu %llu\n", k, (unsigned long long)r->by_kind[k]);
+            for (size_t o = 0; o <= GEMM_OPERAND_NONE; o++) {
+                if (r->by_way[k][o] != 0) {
+                    strbuf_fmt(out, "way %zu %zu %llu\n", k, o,
+                               (unsigned long long)r->by_way[k][o]);
+                }
             }
         }
         for (size_t i = 0; i < r->fault_count; i++) {

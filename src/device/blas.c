@@ -46,38 +46,40 @@ const char *blas_abi_name(enum blas_abi abi)
     return abi < BLAS_ABI_COUNT ? names[abi] : "unknown";
 }
 
-void *blas_symbol(void *handle, const char *base, char *ret_name, bool *ret_wide)
+/* What builds put around a name; the suffixes say 64-bit integers. */
+static const char *const prefixes[] = {"", "scipy_"};
+
+static const struct spelling {
+    const char *suffix;
+    bool wide;
+} suffixes[] = {{"", false}, {"64_", true}, {"_64", true}, {"_64_", true}};
+
+enum {
+    SPELLINGS = ARRAY_LEN(prefixes) * ARRAY_LEN(suffixes)
+};
+
+static void *find_spelling(void *handle, const char *base, size_t number, char *ret_name,
+                           bool *ret_wide)
 {
-    static const char *const prefixes[] = {"", "scipy_"};
-
-    static const struct {
-        const char *suffix;
-        bool wide;
-    } suffixes[] = {{"", false}, {"64_", true}, {"_64", true}, {"_64_", true}};
-
-    for (size_t p = 0; p < ARRAY_LEN(prefixes); p++) {
-        for (size_t s = 0; s < ARRAY_LEN(suffixes); s++) {
-            char name[BLAS_SYMBOL_MAX];
-            snprintf(name, sizeof name, "%s%s%s", prefixes[p], base, suffixes[s].suffix);
-            void *found = dlsym(handle, name);
-            if (found == NULL) {
-                continue;
-            }
-            if (ret_name != NULL) {
-                memcpy(ret_name, name, sizeof name);
-            }
-            if (ret_wide != NULL) {
-                *ret_wide = suffixes[s].wide;
-            }
-            return found;
-        }
-    }
-    return NULL;
+    const struct spelling *spelling = &suffixes[number % ARRAY_LEN(suffixes)];
+    snprintf(ret_name, BLAS_SYMBOL_MAX, "%s%s%s", prefixes[number / ARRAY_LEN(suffixes)], base,
+             spelling->suffix);
+    *ret_wide = spelling->wide;
+    return dlsym(handle, ret_name);
 }
 
-/* Whether an address belongs to the opened object itself and not to a library it needs: a wrapper
- * is not put on trial for what stands behind it. */
-static bool is_own(void *handle, void *address)
+void *blas_symbol(void *handle, const char *base)
+{
+    void *found = NULL;
+    for (size_t i = 0; i < SPELLINGS && found == NULL; i++) {
+        char name[BLAS_SYMBOL_MAX];
+        bool wide;
+        found = find_spelling(handle, base, i, name, &wide);
+    }
+    return found;
+}
+
+bool blas_is_own(void *handle, void *address)
 {
     struct link_map *map = NULL;
     Dl_info info;
@@ -104,21 +106,35 @@ static void add_entry(struct gemm_library *library, const struct entry_row *row,
     memcpy(entry->symbol, symbol, sizeof entry->symbol);
 }
 
+static bool is_known(const struct gemm_library *library, void *address)
+{
+    for (size_t i = 0; i < library->entry_count; i++) {
+        if (library->entries[i].function.address == address) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Some libraries have both widths of integers under two names, or one function under several. */
 static void find_entries(struct gemm_library *library)
 {
     char *list = library->identity.symbols;
     size_t room = sizeof library->identity.symbols;
     size_t used = 0;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(rows) * SPELLINGS; i++) {
+        const struct entry_row *row = &rows[i / SPELLINGS];
         char symbol[BLAS_SYMBOL_MAX];
         bool wide = false;
-        void *address = blas_symbol(library->handle, rows[i].base, symbol, &wide);
-        if (address == NULL || !is_own(library->handle, address)) {
+        void *address = find_spelling(library->handle, row->base, i % SPELLINGS, symbol, &wide);
+        /* A wrapper is not put on trial for what stands behind it. */
+        if (address == NULL || is_known(library, address) ||
+            !blas_is_own(library->handle, address)) {
             continue;
         }
-        add_entry(library, &rows[i], rows[i].abi, symbol, wide, address);
-        if (rows[i].abi == BLAS_CBLAS_COLUMN) {
-            add_entry(library, &rows[i], BLAS_CBLAS_ROW, symbol, wide, address);
+        add_entry(library, row, row->abi, symbol, wide, address);
+        if (row->abi == BLAS_CBLAS_COLUMN) {
+            add_entry(library, row, BLAS_CBLAS_ROW, symbol, wide, address);
         }
         int n = snprintf(list + used, room - used, "%s%s", used != 0 ? ", " : "", symbol);
         used += n > 0 && (size_t)n < room - used ? (size_t)n : 0;
@@ -164,7 +180,10 @@ static enum status load(const char *path, void **ret_handle, struct err *err)
         } else if (strstr(why, "cannot open shared object file: No such file") != NULL) {
             return err_set(err, ST_ABSENT, "cannot load a library: %s", why);
         } else {
-            return err_set(err, ST_FORMAT, "cannot load a library: %s", why);
+            const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+            bool part = strncmp(name, "libmkl_", strlen("libmkl_")) == 0;
+            return err_set(err, ST_FORMAT, "cannot load a library: %s%s", why,
+                           part ? " (a part of MKL: name the libmkl_rt.so beside it)" : "");
         }
     }
     *ret_handle = handle;

@@ -28,7 +28,9 @@ union text_function {
 
 static union text_function find(const struct gemm_library *library, const char *base)
 {
-    return (union text_function){.address = blas_symbol(library->handle, base, NULL, NULL)};
+    void *address = blas_symbol(library->handle, base);
+    bool taken = address != NULL && (library->asks_needed || blas_is_own(library->handle, address));
+    return (union text_function){.address = taken ? address : NULL};
 }
 
 static void put(char *to, size_t size, struct str text)
@@ -106,11 +108,11 @@ static bool is_mkl(struct gemm_library *library)
     if (branch.address != NULL) {
         /* mkl_types.h: MKL_CBWR_COMPATIBLE 3, SSE2 4, SSE3 5, SSSE3 6, SSE4_1 7, SSE4_2 8, AVX 9,
          * AVX2 10, AVX512_MIC 11, AVX512 12. The best branch of this CPU, not always the chosen. */
-        static const char *const branches[] = {"",     "",           "off",    "compatible", "SSE2",
+        static const char *const branches[] = {"",     "",           "",       "compatible", "SSE2",
                                                "SSE3", "SSSE3",      "SSE4.1", "SSE4.2",     "AVX",
                                                "AVX2", "AVX512_MIC", "AVX512"};
         int n = branch.number();
-        if (n > 1 && (size_t)n < ARRAY_LEN(branches)) {
+        if (n > 2 && (size_t)n < ARRAY_LEN(branches)) {
             put(library->identity.kernel, sizeof library->identity.kernel, str_of(branches[n]));
         }
     }
@@ -203,9 +205,12 @@ void blas_recognise(struct arena *a, struct gemm_library *library)
                     {"libxsmm", is_libxsmm}};
 
     const char *family = NULL;
-    for (size_t i = 0; i < ARRAY_LEN(families) && family == NULL; i++) {
-        if (families[i].is(library)) {
-            family = families[i].family;
+    /* The library itself is asked first: one that falls back on another is not that other one. Those that
+     * are nothing but an interface answer with the library behind them. */
+    for (size_t i = 0; i < 2 * ARRAY_LEN(families) && family == NULL; i++) {
+        library->asks_needed = i >= ARRAY_LEN(families);
+        if (families[i % ARRAY_LEN(families)].is(library)) {
+            family = families[i % ARRAY_LEN(families)].family;
         }
     }
     if (family == NULL) {

@@ -6,7 +6,7 @@
 #include "device/blas.h"
 
 enum {
-    BLAS_ENTRIES_MAX = 24,
+    BLAS_ENTRIES_MAX = 48,
     BLAS_SYMBOL_MAX = 64
 };
 
@@ -53,6 +53,7 @@ struct gemm_library {
     char summary[240]; /* "0.3.21 (Zen)" */
     struct blas_entry entries[BLAS_ENTRIES_MAX];
     size_t entry_count;
+    bool asks_needed; /* while it is recognised: libraries that it needs may answer for it */
 };
 
 /* One call, or one for each entry of the batch. ST_UNSUPPORTED when the library declines. */
@@ -63,6 +64,9 @@ enum status blas_call(const struct blas_entry *entry, const struct gemm_shape *s
 void blas_recognise(struct arena *a, struct gemm_library *library);
 
 /* dlsym with the prefixes and suffixes that builds put around `base`; NULL when there is none. */
-void *blas_symbol(void *handle, const char *base, char *ret_name, bool *ret_wide);
+void *blas_symbol(void *handle, const char *base);
+
+/* Whether an address belongs to the opened object itself and not to a library it needs. */
+bool blas_is_own(void *handle, void *address);
 
 #endif

@@ -192,6 +192,11 @@ static enum status cpu_launch(struct device *device, const struct kernel_text *t
     return ST_OK;
 }
 
+/* Kernels have been seen to read hundreds of bytes too far; closed pages cost addresses only. */
+enum {
+    HOLE_PAGES = 16
+};
+
 static enum status cpu_map(struct device *device, size_t bytes, struct device_mapping *ret_mapping,
                            struct err *err)
 {
@@ -201,7 +206,8 @@ static enum status cpu_map(struct device *device, size_t bytes, struct device_ma
     }
     enum guard_strength strength = device->map_strength_set ? device->map_strength : GUARD_FAULT;
     size_t usable = bytes == 0 ? page : (bytes + page - 1) / page * page;
-    size_t total = usable + 2 * page;
+    size_t hole = HOLE_PAGES * page;
+    size_t total = usable + 2 * hole;
     /* MAP_NORESERVE: an operand of 4 GiB of which a test touches the borders costs its borders. */
     char *p = mmap(NULL, total, strength == GUARD_FAULT ? PROT_NONE : PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -209,14 +215,14 @@ static enum status cpu_map(struct device *device, size_t bytes, struct device_ma
         device->event = DEVICE_EVENT_NO_MEMORY;
         return err_sys(err, errno, "cannot map %zu bytes", total);
     }
-    if (strength == GUARD_FAULT && mprotect(p + page, usable, PROT_READ | PROT_WRITE) != 0) {
+    if (strength == GUARD_FAULT && mprotect(p + hole, usable, PROT_READ | PROT_WRITE) != 0) {
         int saved = errno;
         munmap(p, total);
         device->event = DEVICE_EVENT_NO_MEMORY;
-        return err_sys(err, saved, "cannot open %zu bytes between two closed pages", usable);
+        return err_sys(err, saved, "cannot open %zu bytes between closed pages", usable);
     }
     *ret_mapping = (struct device_mapping){
-        .base = p + page,
+        .base = p + hole,
         .bytes = usable,
         .reserved = p,
         .reserved_bytes = total,

@@ -175,6 +175,7 @@ static void become_child(int pipe, bool keep_stderr, pid_t parent)
     setrlimit(RLIMIT_CORE, &none);
     if (!keep_stderr) {
         dup2(pipe, STDERR_FILENO);
+        dup2(pipe, STDOUT_FILENO); /* libraries print complaints there, into our report */
     }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_DFL);

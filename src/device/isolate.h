@@ -42,7 +42,7 @@ struct isolate_end {
     bool is_write;
     uint64_t address;     /* first byte of the access, as the processor reports it */
     uint64_t instruction; /* 0 when unknown */
-    char text[400];       /* last lines of the child's stderr, or the device's words; may be "" */
+    char text[400];       /* last lines of the child's output, or the device's words; may be "" */
 };
 
 /* "ok", "memory fault", "device memory fault", "device lost", ... */
@@ -58,7 +58,8 @@ void isolate_report(enum ending ending, uint64_t address, bool address_known, co
 
 struct isolate_options {
     unsigned deadline_ms; /* 0: one minute */
-    bool keep_stderr;     /* let the child's stderr through instead of keeping its last lines */
+    bool
+        keep_stderr; /* let the child's stdout and stderr through instead of keeping the last lines */
 };
 
 /* Runs work(context) in a child. Fails only when no child can be made. */

@@ -15,7 +15,9 @@ enum {
     TABLE = 16381,
     ROLES = 2,
     POWERS = 16,
-    C_LARGEST = 16
+    C_LARGEST = 16,
+    C_KINDS = 2,
+    ROOM_ALIGN = 64
 };
 
 /* Numbers for A (role 0) and for B (role 1), for a range of inner dimensions. */
@@ -30,6 +32,7 @@ struct gemm_tables {
     struct arena *arena;
     /* [k's power of four]: grids and huge values shrink with k */
     struct table rows[DTYPE_COUNT][GEMM_VALUES_COUNT][ROLES][POWERS];
+    struct table c[DTYPE_COUNT][C_KINDS]; /* [1]: of subnormal products; no magnitudes */
 };
 
 /* Largest integer on the grid, so that every partial sum of alpha A B + beta C is exact: k terms of
@@ -110,7 +113,8 @@ bool gemm_is_exact(const struct gemm_shape *s, enum gemm_values values)
 static const struct table *table_of(struct gemm_tables *tables, const struct gemm_case *c,
                                     unsigned role)
 {
-    unsigned power = power_of(c->k);
+    bool shrinks = c->values == GEMM_VALUES_GRID || c->values == GEMM_VALUES_HUGE;
+    unsigned power = shrinks ? power_of(c->k) : 0;
     struct table *t = &tables->rows[c->dtype_ab][c->values][role][power];
     if (t->made) {
         return t;
@@ -177,12 +181,74 @@ static void transpose(void *to, const void *from, int64_t rows, int64_t columns,
     }
 }
 
-/* One operand of all batch entries: elements, their transposes, values and magnitudes. */
+static size_t padded(size_t count, size_t size)
+{
+    return ((count + 1) * size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
+}
+
+/* Memory of the group in hand, not cleared. */
+static void *take_room(struct gemm_case *c, size_t count, size_t size)
+{
+    size_t bytes = padded(count, size);
+    if (bytes > c->room_bytes - c->room_used) {
+        return arena_alloc(c->arena, bytes);
+    }
+    c->room_used += bytes;
+    return c->room + c->room_used - bytes;
+}
+
+/* What the group takes: elements and their transposes, numbers, magnitudes, and the transposes of
+ * B's; C, its numbers, the product and a scratch. */
+static size_t room_for(const struct gemm_case *c)
+{
+    size_t size = dtype_info(c->dtype_ab)->size;
+    size_t of_a = (size_t)(c->m * c->k * c->batch);
+    size_t of_b = (size_t)(c->k * c->n * c->batch);
+    size_t of_c = (size_t)(c->m * c->n * c->batch);
+    size_t kinds = c->exact ? 1 : 2; /* numbers, and magnitudes */
+    size_t rows = gemm_reference_wants_transpose(c->m, c->n) ? 2 : 1;
+    return 2 * padded(of_a, size) + kinds * padded(of_a, sizeof(double)) + 2 * padded(of_b, size) +
+           kinds * rows * padded(of_b, sizeof(double)) +
+           padded(of_c, dtype_info(c->dtype_c)->size) + (2 + kinds) * padded(of_c, sizeof(double));
+}
+
+static void empty_room(struct gemm_case *c)
+{
+    size_t need = room_for(c);
+    arena_rewind(c->arena, need > c->room_bytes ? c->bare : c->mark);
+    if (need > c->room_bytes) {
+        c->room_bytes = need + need / 2;
+        c->room = arena_alloc(c->arena, c->room_bytes);
+        c->mark = arena_mark(c->arena);
+    }
+    c->room_used = 0;
+}
+
+/* One operand of all batch entries: elements, their transposes, values and magnitudes; what the
+ * reference of the group does not need is NULL. */
 struct operand {
     char *element, *element_transposed;
     double *value, *value_transposed;
     double *magnitude, *magnitude_transposed;
 };
+
+static double *take_doubles(struct gemm_case *c, const double *table, size_t from, size_t count)
+{
+    double *to = take_room(c, count, sizeof *to);
+    take((char *)to, (const char *)table, from, count, sizeof *to);
+    return to;
+}
+
+static double *transposed_doubles(struct gemm_case *c, const double *dense, int64_t rows,
+                                  int64_t columns)
+{
+    size_t each = (size_t)(rows * columns);
+    double *to = take_room(c, each * (size_t)c->batch, sizeof *to);
+    for (size_t i = 0; i < (size_t)c->batch; i++) {
+        transpose(to + i * each, dense + i * each, rows, columns, sizeof *to);
+    }
+    return to;
+}
 
 static void make_operand(struct gemm_case *c, unsigned role, int64_t rows, int64_t columns,
                          struct operand *ret)
@@ -191,62 +257,73 @@ static void make_operand(struct gemm_case *c, unsigned role, int64_t rows, int64
     size_t size = dtype_info(c->dtype_ab)->size;
     size_t each = (size_t)(rows * columns);
     size_t all = each * (size_t)c->batch;
-    bool both = role == 1;
-    ret->element = arena_array(c->arena, all + 1, size);
-    ret->element_transposed = arena_array(c->arena, all + 1, size);
-    ret->value = arena_array(c->arena, all + 1, sizeof(double));
-    ret->value_transposed = both ? arena_array(c->arena, all + 1, sizeof(double)) : NULL;
-    ret->magnitude = arena_array(c->arena, all + 1, sizeof(double));
-    ret->magnitude_transposed = both ? arena_array(c->arena, all + 1, sizeof(double)) : NULL;
+    bool both = role == 1 && gemm_reference_wants_transpose(c->m, c->n);
     size_t from = (size_t)(gemm_mix(c->seed + role) % TABLE);
+    *ret = (struct operand){0};
+    ret->element = take_room(c, all, size);
+    ret->element_transposed = take_room(c, all, size);
     take(ret->element, t->element, from, all, size);
-    take((char *)ret->value, (const char *)t->value, from, all, sizeof(double));
-    take((char *)ret->magnitude, (const char *)t->magnitude, from, all, sizeof(double));
-    for (int64_t i = 0; i < c->batch; i++) {
-        size_t at = (size_t)i * each;
-        transpose(ret->element_transposed + at * size, ret->element + at * size, rows, columns,
-                  size);
-        if (both) {
-            transpose(ret->value_transposed + at, ret->value + at, rows, columns, sizeof(double));
-            transpose(ret->magnitude_transposed + at, ret->magnitude + at, rows, columns,
-                      sizeof(double));
-        }
+    for (size_t i = 0; i < (size_t)c->batch; i++) {
+        size_t at = i * each * size;
+        transpose(ret->element_transposed + at, ret->element + at, rows, columns, size);
     }
+    ret->value = take_doubles(c, t->value, from, all);
+    ret->value_transposed = both ? transposed_doubles(c, ret->value, rows, columns) : NULL;
+    if (!c->exact) {
+        ret->magnitude = take_doubles(c, t->magnitude, from, all);
+        ret->magnitude_transposed = both ? transposed_doubles(c, ret->magnitude, rows, columns)
+                                         : NULL;
+    }
+}
+
+static const struct table *table_of_c(struct gemm_tables *tables, const struct gemm_case *c)
+{
+    bool tiny = c->values == GEMM_VALUES_DENORMAL;
+    struct table *t = &tables->c[c->dtype_c][tiny];
+    if (t->made) {
+        return t;
+    }
+    const struct dtype_info *info = dtype_info(c->dtype_c);
+    double scale = tiny ? ldexp(1.0, info->min_exponent - 8) : 1;
+    t->value = arena_array(tables->arena, TABLE, sizeof *t->value);
+    t->element = arena_array(tables->arena, TABLE, info->size);
+    uint64_t state = gemm_mix(ROLES);
+    for (size_t i = 0; i < TABLE; i++) {
+        state = gemm_mix(state);
+        /* Even integers: half of one is exact too. */
+        double v = (double)((int64_t)(state >> 60) * 2 - C_LARGEST) * scale;
+        dtype_set(c->dtype_c, t->element + i * info->size, v);
+        t->value[i] = dtype_get(c->dtype_c, t->element + i * info->size);
+    }
+    t->made = true;
+    return t;
 }
 
 static void make_c(struct gemm_case *c, size_t count)
 {
+    const struct table *t = table_of_c(c->tables, c);
     size_t size = dtype_info(c->dtype_c)->size;
-    char *element = arena_array(c->arena, count + 1, size);
-    double *value = arena_array(c->arena, count + 1, sizeof *value);
-    uint64_t state = gemm_mix(c->seed + ROLES);
-    for (size_t i = 0; i < count; i++) {
-        state = state * 6364136223846793005u + 1442695040888963407u;
-        /* Even integers: half of one is exact too. */
-        double v = (double)((int64_t)(state >> 60) - 8) * 2;
-        v = c->values == GEMM_VALUES_DENORMAL
-                ? v * ldexp(1.0, dtype_info(c->dtype_c)->min_exponent - 8)
-                : v;
-        dtype_set(c->dtype_c, element + i * size, v);
-        value[i] = dtype_get(c->dtype_c, element + i * size);
-    }
+    size_t from = (size_t)(gemm_mix(c->seed + ROLES) % TABLE);
+    char *element = take_room(c, count, size);
+    take(element, t->element, from, count, size);
     c->c = element;
-    c->c_value = value;
+    c->c_value = take_doubles(c, t->value, from, count);
 }
 
 static void multiply(struct gemm_case *c, const struct operand *a, const struct operand *b)
 {
     size_t mn = (size_t)(c->m * c->n);
-    double *product = arena_array(c->arena, mn * (size_t)c->batch + 1, sizeof *product);
-    double *magnitude = arena_array(c->arena, mn * (size_t)c->batch + 1, sizeof *magnitude);
-    double *scratch = arena_array(c->arena, mn + 1, sizeof *scratch);
+    double *product = take_room(c, mn * (size_t)c->batch, sizeof *product);
+    double *magnitude = c->exact ? NULL : take_room(c, mn * (size_t)c->batch, sizeof *magnitude);
+    double *scratch = take_room(c, mn, sizeof *scratch);
+    bool both = b->value_transposed != NULL;
     for (int64_t i = 0; i < c->batch; i++) {
         size_t at_a = (size_t)(i * c->m * c->k);
         size_t at_b = (size_t)(i * c->k * c->n);
         struct gemm_factors f = {.m = c->m, .n = c->n, .k = c->k};
         f.a = a->value + at_a;
         f.b = b->value + at_b;
-        f.b_transposed = b->value_transposed + at_b;
+        f.b_transposed = both ? b->value_transposed + at_b : NULL;
         if (c->dtype_ab == DTYPE_F64 && !c->exact) {
             gemm_reference_extended(&f, product + (size_t)i * mn);
         } else {
@@ -255,12 +332,12 @@ static void multiply(struct gemm_case *c, const struct operand *a, const struct 
         if (!c->exact) {
             f.a = a->magnitude + at_a;
             f.b = b->magnitude + at_b;
-            f.b_transposed = b->magnitude_transposed + at_b;
+            f.b_transposed = both ? b->magnitude_transposed + at_b : NULL;
             gemm_reference(&f, magnitude + (size_t)i * mn, scratch);
         }
     }
     c->product = product;
-    c->magnitude = c->exact ? NULL : magnitude;
+    c->magnitude = magnitude;
 }
 
 struct gemm_case *gemm_case_new(struct arena *a)
@@ -270,7 +347,8 @@ struct gemm_case *gemm_case_new(struct arena *a)
     tables->arena = a;
     c->tables = tables;
     c->arena = arena_new((size_t)64 << 30);
-    c->mark = arena_mark(c->arena);
+    c->bare = arena_mark(c->arena);
+    c->mark = c->bare;
     return c;
 }
 
@@ -283,7 +361,6 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
         c->values == probe->values && c->seed == probe->seed) {
         return;
     }
-    arena_rewind(c->arena, c->mark);
     c->made = true;
     c->m = s->m;
     c->n = s->n;
@@ -294,6 +371,7 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
     c->values = probe->values;
     c->seed = probe->seed;
     c->exact = exact;
+    empty_room(c);
     struct operand a;
     struct operand b;
     make_operand(c, 0, c->m, c->k, &a);
@@ -320,10 +398,14 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
     double own = sum == DTYPE_F64 ? inner * 0x1p-64 + 3 * 0x1p-53 : inner * 0x1p-53;
     double tiny = ldexp(1.0, dtype_info(sum)->min_exponent - (int)dtype_info(sum)->mantissa_bits);
     double tiny_out = ldexp(1.0, out->min_exponent - (int)out->mantissa_bits);
+    if (s->dtype_ab == DTYPE_BF16) {
+        tiny = ldexp(1.0, dtype_info(sum)->min_exponent);
+    }
+    bool subnormal = s->dtype_ab == DTYPE_BF16 && values == GEMM_VALUES_DENORMAL;
     bool stored = s->dtype_c != sum;
     double scale = fabs(s->alpha) > 1 ? fabs(s->alpha) : 1;
     *ret_bound = (struct gemm_bound){
-        .product = inner * u / (1 - inner * u) + operands + own,
+        .product = inner * u / (1 - inner * u) + operands + own + (subnormal ? 1 : 0),
         .addend = inner * u / (1 - inner * u) + 2 * 0x1p-53,
         .absolute = ((double)s->k * scale + 3) * tiny + (stored ? tiny_out : 0),
         .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,

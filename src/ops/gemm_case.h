@@ -15,6 +15,9 @@
  *   - an operation whose result is below the smallest normal number is off by at most half the
  *     smallest subnormal number t, whatever its size, and products are scaled by alpha afterwards:
  *                                                                 (k max(1, |alpha|) + 3) t
+ *   - dot products of bfloat16 in hardware take subnormal operands as 0 and give 0 for subnormal results,
+ *     whatever the mode of the thread (VDPBF16PS: Intel SDM, volume 2; BFDOT: Arm Architecture
+ *     Reference Manual): there t is the smallest normal number, and where A is subnormal S itself is allowed
  *   - storing D in a format with unit roundoff v adds v |D| and half its t
  *   - the reference's own error, k + 2 roundings of float64 (of long double for float64 operands, then
  *     three of float64), comes on top.
@@ -31,8 +34,11 @@ struct gemm_tables;
 /* Dense column-major matrices, one behind another for the entries of a batch. */
 struct gemm_case {
     struct gemm_tables *tables;
-    struct arena *arena; /* rewound for each group */
-    struct arena_mark mark;
+    struct arena *arena;    /* what a group needs beyond `room`: rewound for each group */
+    struct arena_mark bare; /* of the arena without `room` */
+    struct arena_mark mark; /* of the arena with it */
+    char *room; /* kept from group to group: new memory costs more than small products */
+    size_t room_bytes, room_used;
     /* key */
     bool made;
     int64_t m, n, k, batch;

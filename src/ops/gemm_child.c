@@ -121,24 +121,24 @@ static uint64_t touched(const struct gemm_shape *s)
     return cells > UINT64_MAX / each ? UINT64_MAX : cells * each;
 }
 
-/* Regions grow and are kept; an operand lies at one end of its own. */
+/* A region for each power of two, kept: where an operand lies does not depend on those before it, so
+ * that a campaign that goes on sees what one that was not interrupted sees. */
 static enum status place_host(struct gemm_child *t, const struct gemm_probe *probe,
                               struct gemm_placement *placement, struct err *err)
 {
     for (size_t i = 0; i < GEMM_OPERAND_COUNT; i++) {
         size_t need = (size_t)placement->bytes[i] + probe->extra_bytes;
-        struct guard_region *region = t->regions[i];
-        if (region == NULL || region->mapping.bytes < need) {
-            if (region != NULL) {
-                guard_region_give(t->guard, region);
-                t->regions[i] = NULL;
-            }
-            size_t size = REGION_LEAST_BYTES;
-            while (size < need) {
-                size *= 2;
-            }
-            TRY(guard_region_take(t->guard, size, &t->regions[i], err));
-            region = t->regions[i];
+        size_t power = 0;
+        while (power + 1 < GEMM_REGION_POWERS && (size_t)REGION_LEAST_BYTES << power < need) {
+            power++;
+        }
+        struct guard_region **slot = &t->regions[i][power];
+        if (*slot == NULL) {
+            TRY(guard_region_take(t->guard, (size_t)REGION_LEAST_BYTES << power, slot, err));
+        }
+        const struct guard_region *region = *slot;
+        if (region->mapping.bytes < need) {
+            return err_set(err, ST_LIMIT, "an operand of %zu bytes is too large", need);
         }
         char *at = guard_place(region, need, probe->side, 1);
         at += probe->side == GUARD_BEGIN ? probe->extra_bytes : 0;
@@ -238,10 +238,20 @@ static void run_host(struct gemm_child *t, const struct gemm_probe *probe, size_
     gemm_child_finish(t, index, &fault);
 }
 
+static void give_snapshot(struct gemm_shared *shared, size_t index)
+{
+    if (__atomic_load_n(&shared->snapshot_wanted, __ATOMIC_ACQUIRE)) {
+        memcpy(&shared->snapshot, &shared->result, sizeof shared->snapshot);
+        shared->snapshot.next = index;
+        __atomic_store_n(&shared->snapshot_wanted, false, __ATOMIC_RELEASE);
+    }
+}
+
 void gemm_child_item(void *context, size_t index)
 {
     struct gemm_child *t = context;
     struct gemm_result *r = &t->shared->result;
+    give_snapshot(t->shared, index);
     if (t->library == NULL) {
         return;
     }
@@ -306,12 +316,27 @@ void gemm_attribute(const struct gemm_placement *placement, const struct isolate
     }
 }
 
+/* A rare fault takes the place of a late one of a common way. */
+static void replace_common(struct gemm_result *result, const struct gemm_fault *fault)
+{
+    for (size_t i = result->fault_count; i > 0; i--) {
+        struct gemm_fault *old = &result->faults[i - 1];
+        if (result->by_way[old->kind][old->operand] > 2 * GEMM_EXAMPLES_KEPT) {
+            *old = *fault;
+            return;
+        }
+    }
+}
+
 void gemm_note_fault(struct gemm_result *result, const struct gemm_fault *fault)
 {
     result->faulty++;
     result->by_kind[fault->kind]++;
+    result->by_way[fault->kind][fault->operand]++;
     if (result->fault_count < GEMM_FAULTS_KEPT) {
         result->faults[result->fault_count++] = *fault;
+    } else if (result->by_way[fault->kind][fault->operand] <= GEMM_EXAMPLES_KEPT) {
+        replace_common(result, fault);
     }
 }
 

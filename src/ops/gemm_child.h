@@ -6,7 +6,8 @@
 #include "ops/gemm_judge.h"
 
 enum {
-    GEMM_CHOICES_MAX = 64
+    GEMM_CHOICES_MAX = 64,
+    GEMM_REGION_POWERS = 30 /* from 64 KiB to 2^45 bytes */
 };
 
 /* Where the operands of the item in hand lie; written before each call. */
@@ -21,6 +22,9 @@ struct gemm_placement {
 struct gemm_shared {
     struct gemm_result result;
     struct gemm_placement placement;
+    /* A copy of the result between two items, where the parent has asked for it; `next` set. */
+    struct gemm_result snapshot;
+    bool snapshot_wanted; /* set by the parent, cleared by the child when the copy is there */
 };
 
 /* What the child keeps between items. */
@@ -34,7 +38,7 @@ struct gemm_child {
     struct guard *guard;
     struct gemm_library *library;
     struct gemm_case *numbers;
-    struct guard_region *regions[GEMM_OPERAND_COUNT];
+    struct guard_region *regions[GEMM_OPERAND_COUNT][GEMM_REGION_POWERS]; /* by size */
     uint64_t memory_bytes;
     struct gemm_choice *choices;
     size_t choice_count;

@@ -8,6 +8,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/gemm_scan.h"
+
 enum {
     GAP_WHOLE_BYTES = 4096,
     GAP_END_BYTES = 256,
@@ -227,11 +229,33 @@ static void note_cell(struct judgement *g, const char *p, size_t cell, double wa
     f->bound = bound;
 }
 
-static void judge_column(struct judgement *g, const char *column, size_t cell)
+static bool is_fine(const struct judgement *g, const char *cells, size_t cell, int64_t count)
 {
+    const struct gemm_shape *s = &g->probe->shape;
+    const struct gemm_column column = {
+        .dtype = s->dtype_c,
+        .got = cells,
+        .rows = count,
+        .alpha = s->alpha,
+        .beta = s->beta,
+        .product = g->numbers->product + cell,
+        .magnitude = g->numbers->exact ? NULL : g->numbers->magnitude + cell,
+        .c_value = g->numbers->c_value + cell,
+        .bound = &g->bound,
+        .worst = g->worst < 1 ? g->worst : 1,
+    };
+    return gemm_column_is_fine(&column);
+}
+
+/* `count` cells one behind another, of one column or of several without gaps. */
+static void judge_cells(struct judgement *g, const char *cells, size_t cell, int64_t count)
+{
+    if (is_fine(g, cells, cell, count)) {
+        return;
+    }
     enum dtype dtype = g->probe->shape.dtype_c;
-    for (int64_t i = 0; i < g->numbers->m; i++, cell++) {
-        const char *p = column + (size_t)i * g->size;
+    for (int64_t i = 0; i < count; i++, cell++) {
+        const char *p = cells + (size_t)i * g->size;
         double got = load(dtype, p);
         double want = wanted(g, cell);
         if (g->numbers->exact) {
@@ -265,6 +289,24 @@ static void judge_gap(struct judgement *g, const char *gap, size_t bytes, size_t
     }
 }
 
+/* One product of the batch; `cell` is its first. */
+static void judge_matrix(struct judgement *g, const char *c, size_t cell)
+{
+    const struct gemm_shape *s = &g->probe->shape;
+    if (s->ldc == s->m) {
+        judge_cells(g, c, cell, s->m * s->n);
+        return;
+    }
+    for (int64_t j = 0; j < s->n; j++, cell += (size_t)s->m) {
+        const char *column = c + (size_t)(j * s->ldc) * g->size;
+        judge_cells(g, column, cell, s->m);
+        if (j + 1 < s->n) {
+            judge_gap(g, column + (size_t)s->m * g->size, (size_t)(s->ldc - s->m) * g->size,
+                      (size_t)j);
+        }
+    }
+}
+
 void gemm_judge(const struct gemm_probe *probe, const struct gemm_case *numbers,
                 const struct gemm_layout *layout, struct gemm_fault *ret_fault, double *worst)
 {
@@ -275,18 +317,10 @@ void gemm_judge(const struct gemm_probe *probe, const struct gemm_case *numbers,
                           .fault = ret_fault,
                           .worst = *worst};
     gemm_bound_make(s, probe->values, &g.bound);
-    size_t cell = 0;
     for (int64_t b = 0; b < s->batch && s->m > 0 && s->n > 0; b++) {
         const char *c = layout->c + (size_t)(b * s->stride_c) * g.size;
         size_t used = (size_t)(s->ldc * (s->n - 1) + s->m) * g.size;
-        for (int64_t j = 0; j < s->n; j++, cell += (size_t)s->m) {
-            const char *column = c + (size_t)(j * s->ldc) * g.size;
-            judge_column(&g, column, cell);
-            if (j + 1 < s->n) {
-                judge_gap(&g, column + (size_t)s->m * g.size, (size_t)(s->ldc - s->m) * g.size,
-                          (size_t)j);
-            }
-        }
+        judge_matrix(&g, c, (size_t)(b * s->m * s->n));
         if (b + 1 < s->batch) {
             judge_gap(&g, c + used, (size_t)s->stride_c * g.size - used, (size_t)s->n - 1);
         }

@@ -16,7 +16,8 @@ enum {
     EXAMPLES_MAX = 64,
     DEVICE_EXAMPLES_MAX = 2,
     DEVICE_PAD_STEPS = 9, /* powers of four from 16 bytes: up to a megabyte */
-    PAD_STEPS = 64,
+    PAD_STEPS = 64,       /* of one element */
+    PAD_MOST = 4096,      /* bytes: a page */
     CHOICES_TRIED = 24
 };
 
@@ -37,13 +38,13 @@ static double volume(const struct gemm_shape *s)
     return (double)(s->m + 1) * (double)(s->n + 1) * (double)(s->k + 1) * (double)s->batch;
 }
 
-/* Failing products of the campaign, smallest first, at most EXAMPLES_MAX (on a device, where each
- * costs seconds, DEVICE_EXAMPLES_MAX). */
+/* Failing products of the campaign, at most `most`: the smallest first, or those that reach farthest. */
 static void collect_examples(struct gemm_shrink *z, const struct gemm_source *source,
-                             const struct gemm_result *result, struct gemm_probe_list *ret)
+                             const struct gemm_result *result, bool farthest, size_t most,
+                             struct gemm_probe_list *ret)
 {
     struct gemm_probe_list list = {0};
-    size_t most = on_device(z) ? DEVICE_EXAMPLES_MAX : EXAMPLES_MAX;
+    double ranks[EXAMPLES_MAX];
     for (size_t i = 0; i < result->fault_count; i++) {
         const struct gemm_fault *f = &result->faults[i];
         if (f->kind != z->kind || f->operand != z->operand) {
@@ -51,19 +52,38 @@ static void collect_examples(struct gemm_shrink *z, const struct gemm_source *so
         }
         struct gemm_probe p;
         source->get(source->context, f->index, &p);
+        double rank = farthest ? -(double)llabs(f->distance) : volume(&p.shape);
         size_t at = list.count;
         if (list.count < most) {
             VEC_PUSH(z->arena, &list);
-        } else if (volume(&list.items[--at].shape) <= volume(&p.shape)) {
+        } else if (ranks[--at] <= rank) {
             continue;
         }
-        while (at > 0 && volume(&list.items[at - 1].shape) > volume(&p.shape)) {
+        for (; at > 0 && ranks[at - 1] > rank; at--) {
             list.items[at] = list.items[at - 1];
-            at--;
+            ranks[at] = ranks[at - 1];
         }
         list.items[at] = p;
+        ranks[at] = rank;
     }
     *ret = list;
+}
+
+/* Half of the list, and as many of those that reach farthest: what hides the one may not hide the
+ * other. */
+static void add_farthest(struct gemm_shrink *z, const struct gemm_source *source,
+                         const struct gemm_result *result, struct gemm_probe_list *list)
+{
+    struct gemm_probe_list all = {0};
+    struct gemm_probe_list far;
+    collect_examples(z, source, result, true, EXAMPLES_MAX / 2, &far);
+    for (size_t i = 0; i < list->count && i < EXAMPLES_MAX / 2; i++) {
+        *VEC_PUSH(z->arena, &all) = list->items[i];
+    }
+    for (size_t i = 0; i < far.count; i++) {
+        *VEC_PUSH(z->arena, &all) = far.items[i];
+    }
+    *list = all;
 }
 
 /* Entry points that other libraries have too make a better report. */
@@ -107,18 +127,21 @@ static bool is_faulty(const struct gemm_shrink *z, size_t index)
     return gemm_shrink_outcome(z, index) != NULL;
 }
 
-/* Readable bytes at the edge with which all examples are clean. */
-static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_probe_list *examples,
-                                    int64_t *ret_bytes, struct err *err)
+/* The first of `pads` with which, and with all that come after it, every example is clean. */
+static enum status first_clean(struct gemm_shrink *z, const struct gemm_probe_list *examples,
+                               const uint32_t *pads, size_t count, int64_t *ret_bytes,
+                               struct err *err)
 {
-    uint32_t size = dtype_info(z->best.shape.dtype_ab)->size;
     struct gemm_probe_list list = {0};
-    uint32_t steps = on_device(z) ? DEVICE_PAD_STEPS : PAD_STEPS;
-    for (uint32_t step = 1; step <= steps; step++) {
+    *ret_bytes = -1;
+    if (examples->count == 0) {
+        return ST_OK;
+    }
+    for (size_t p = 0; p < count; p++) {
         for (size_t i = 0; i < examples->count; i++) {
-            struct gemm_probe p = examples->items[i];
-            p.extra_bytes = on_device(z) ? (uint32_t)4 << (2 * step) : step * size;
-            *VEC_PUSH(z->arena, &list) = p;
+            struct gemm_probe probe = examples->items[i];
+            probe.extra_bytes = pads[p];
+            *VEC_PUSH(z->arena, &list) = probe;
         }
     }
     TRY(gemm_shrink_run(z, &list, err));
@@ -126,8 +149,37 @@ static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_pro
     for (size_t i = 0; i < list.count; i++) {
         bad = is_faulty(z, i) ? i + 1 : bad;
     }
-    size_t next = (bad + examples->count - 1) / examples->count * examples->count;
-    *ret_bytes = next < list.count ? (int64_t)list.items[next].extra_bytes : -1;
+    size_t next = (bad + examples->count - 1) / examples->count;
+    if (next < count) {
+        *ret_bytes = (int64_t)pads[next];
+    }
+    return ST_OK;
+}
+
+/* Readable bytes at the edge with which all examples are clean: element by element, then in powers of
+ * two to a page. On a device only powers. */
+static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_probe_list *examples,
+                                    struct gemm_diagnosis *d, struct err *err)
+{
+    uint32_t size = dtype_info(z->best.shape.dtype_ab)->size;
+    uint32_t pads[PAD_STEPS];
+    size_t count = on_device(z) ? DEVICE_PAD_STEPS : PAD_STEPS;
+    for (uint32_t i = 0; i < count; i++) {
+        pads[i] = on_device(z) ? (uint32_t)16 << (2 * i) : (i + 1) * size;
+    }
+    d->padded = examples->count;
+    TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
+    d->dirty_bytes = d->clean_bytes < 0 ? pads[count - 1] : 0;
+    if (d->clean_bytes >= 0 || on_device(z)) {
+        return ST_OK;
+    }
+    uint32_t most = pads[count - 1];
+    for (count = 0; most < PAD_MOST; count++) {
+        most *= 2;
+        pads[count] = most;
+    }
+    TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
+    d->dirty_bytes = d->clean_bytes < 0 ? most : 0;
     return ST_OK;
 }
 
@@ -246,7 +298,8 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
     z.result = arena_alloc(z.arena, sizeof *z.result);
     struct gemm_diagnosis d = {.clean_bytes = -1};
     struct gemm_probe_list examples;
-    collect_examples(&z, source, result, &examples);
+    collect_examples(&z, source, result, false, on_device(&z) ? DEVICE_EXAMPLES_MAX : EXAMPLES_MAX,
+                     &examples);
     for (size_t i = 0; i < result->fault_count; i++) {
         const struct gemm_fault *f = &result->faults[i];
         if (f->kind == kind && f->operand == operand) {
@@ -266,7 +319,11 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
         st = gemm_shrink_neighbours(&z, a, &d.neighbours, err);
     }
     if (st == ST_OK && d.repeats && (is_edge(kind) || (kind == GEMM_STRAYS && on_device(&z)))) {
-        st = find_clean_bytes(&z, &examples, &d.clean_bytes, err);
+        struct gemm_probe_list reaching = examples;
+        if (!on_device(&z)) {
+            add_farthest(&z, source, result, &reaching);
+        }
+        st = find_clean_bytes(&z, &reaching, &d, err);
     }
     if (st == ST_OK && d.repeats) {
         struct gemm_kernel_list kernels = {0};

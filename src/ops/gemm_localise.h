@@ -52,8 +52,11 @@ struct gemm_diagnosis {
     struct gemm_probe probe; /* the smallest product found */
     struct gemm_fault fault; /* what it does */
     struct gemm_neighbour_list neighbours;
-    int64_t clean_bytes; /* readable bytes at the edge with which every known failing product is
-                            * clean; -1: not found, or no matter of edges */
+    int64_t clean_bytes; /* readable bytes at the edge with which all of `padded` failing products,
+                          * the smallest and the farthest reaching, are clean; -1: not found, or no
+                          * matter of edges */
+    size_t padded;
+    int64_t dirty_bytes; /* where none were found: the most that was tried; else 0 */
     int64_t farthest;    /* largest distance of an access from its operand's edge in the campaign */
     uint64_t count;      /* faults of this kind and operand that the campaign kept */
     struct gemm_kernel_list kernels;

@@ -182,12 +182,12 @@ static void add_borders(struct gemm_plan *plan, enum dtype dtype)
 }
 
 /* Three columns with a leading dimension near 2^30: their indexes pass 2^31 bytes and 2^31 elements,
- * and only the pages that hold elements are ever touched. */
+ * and only the pages that hold elements are ever touched. The last one takes integers of 64 bits. */
 static void add_far(struct gemm_plan *plan, enum dtype dtype)
 {
     int64_t size = (int64_t)dtype_info(dtype)->size;
     const int64_t far[] = {((int64_t)1 << 30) / size + 1, ((int64_t)1 << 31) / size - 1,
-                           ((int64_t)1 << 30) - 1, ((int64_t)1 << 30) + 1};
+                           ((int64_t)1 << 30) - 1, ((int64_t)1 << 30) + 1, ((int64_t)1 << 31) + 1};
     for (size_t i = 0; i < ARRAY_LEN(far) && plan->options.sparse_memory; i++) {
         for (int operand = 0; operand < 3; operand++) {
             struct group *g = add(plan, dtype, 3, 3, 3, 4);

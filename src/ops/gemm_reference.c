@@ -94,9 +94,14 @@ static void run(double *c, const double *a, const double *b, const int64_t *size
 }
 #endif
 
+bool gemm_reference_wants_transpose(int64_t m, int64_t n)
+{
+    return m < n;
+}
+
 void gemm_reference(const struct gemm_factors *f, double *product, double *scratch)
 {
-    if (f->m >= f->n) {
+    if (!gemm_reference_wants_transpose(f->m, f->n)) {
         const int64_t sizes[] = {f->m, f->n, f->k, 1, f->k};
         run(product, f->a, f->b, sizes);
         return;
@@ -110,15 +115,36 @@ void gemm_reference(const struct gemm_factors *f, double *product, double *scrat
     }
 }
 
+/* Four sums at once: one addition waits for the one before it, not for its neighbours'. Padded with the
+ * last row where there are fewer. */
+static void extended4(const struct gemm_factors *f, int64_t i, const double *b, double *product)
+{
+    const int64_t last = f->m - 1 - i;
+    const double *a0 = f->a + i;
+    const double *a1 = a0 + (last < 1 ? last : 1);
+    const double *a2 = a0 + (last < 2 ? last : 2);
+    const double *a3 = a0 + (last < 3 ? last : 3);
+    long double s0 = 0;
+    long double s1 = 0;
+    long double s2 = 0;
+    long double s3 = 0;
+    for (int64_t p = 0; p < f->k; p++) {
+        const long double scale = (long double)b[p];
+        const int64_t at = p * f->m;
+        s0 += (long double)a0[at] * scale;
+        s1 += (long double)a1[at] * scale;
+        s2 += (long double)a2[at] * scale;
+        s3 += (long double)a3[at] * scale;
+    }
+    const double sums[] = {(double)s0, (double)s1, (double)s2, (double)s3};
+    memcpy(product + i, sums, (size_t)(last < 3 ? last + 1 : 4) * sizeof *product);
+}
+
 void gemm_reference_extended(const struct gemm_factors *f, double *product)
 {
     for (int64_t j = 0; j < f->n; j++) {
-        for (int64_t i = 0; i < f->m; i++) {
-            long double sum = 0;
-            for (int64_t p = 0; p < f->k; p++) {
-                sum += (long double)f->a[i + p * f->m] * (long double)f->b[p + j * f->k];
-            }
-            product[i + j * f->m] = (double)sum;
+        for (int64_t i = 0; i < f->m; i += 4) {
+            extended4(f, i, f->b + j * f->k, product + j * f->m);
         }
     }
 }

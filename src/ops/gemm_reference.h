@@ -10,8 +10,11 @@ struct gemm_factors {
     int64_t m, n, k;
     const double *a;            /* m x k */
     const double *b;            /* k x n */
-    const double *b_transposed; /* n x k */
+    const double *b_transposed; /* n x k; needed where gemm_reference_wants_transpose() */
 };
+
+/* Whether the product of an m x k and a k x n matrix is formed from B's transpose. */
+bool gemm_reference_wants_transpose(int64_t m, int64_t n);
 
 /* `product` and `scratch` have m * n elements; scratch may hold the transpose meanwhile. Sums in
  * float64, in unspecified order. */

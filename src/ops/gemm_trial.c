@@ -51,7 +51,7 @@ struct trial {
     const struct gemm_trial_options *options;
     unsigned crashes; /* ends that cost a child */
     unsigned crashes_allowed;
-    size_t last;
+    bool asked; /* the child, for a snapshot */
 };
 
 /* Whether the child has told of this item already: faults that were jumped out of. */
@@ -83,6 +83,21 @@ static void ended(void *context, size_t index, const struct isolate_end *end)
     t->crashes++;
 }
 
+/* Hands on the snapshot that has come, and asks for the next. */
+static bool keep(struct trial *t)
+{
+    struct gemm_shared *shared = t->child.shared;
+    if (t->options->keep == NULL || __atomic_load_n(&shared->snapshot_wanted, __ATOMIC_ACQUIRE)) {
+        return true;
+    }
+    if (t->asked && !t->options->keep(t->options->tick_context, &shared->snapshot)) {
+        return false;
+    }
+    t->asked = true;
+    __atomic_store_n(&shared->snapshot_wanted, true, __ATOMIC_RELEASE);
+    return true;
+}
+
 static bool tick(void *context, size_t done)
 {
     struct trial *t = context;
@@ -95,13 +110,12 @@ static bool tick(void *context, size_t done)
         r->stopped = true;
         return false;
     }
-    if (r->fault_count == GEMM_FAULTS_KEPT) {
-        snprintf(r->refusal, sizeof r->refusal, "stopped after %d faults", GEMM_FAULTS_KEPT);
+    if (t->options->tick != NULL &&
+        !t->options->tick(t->options->tick_context, r, t->options->first + done)) {
         r->stopped = true;
         return false;
     }
-    if (t->options->tick != NULL &&
-        !t->options->tick(t->options->tick_context, r, t->options->first + done)) {
+    if (!keep(t)) {
         r->stopped = true;
         return false;
     }

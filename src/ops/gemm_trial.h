@@ -84,7 +84,8 @@ struct gemm_source {
 };
 
 enum {
-    GEMM_FAULTS_KEPT = 4096
+    GEMM_FAULTS_KEPT = 4096, /* a whole list of variants, when each of them fails */
+    GEMM_EXAMPLES_KEPT = 64  /* of every way to fail, however many came before it */
 };
 
 struct gemm_result {
@@ -96,6 +97,7 @@ struct gemm_result {
     uint64_t skipped;              /* not enough memory for the operands */
     uint64_t faulty;               /* probes with a fault */
     uint64_t by_kind[GEMM_FAULT_KIND_COUNT];
+    uint64_t by_way[GEMM_FAULT_KIND_COUNT][GEMM_OPERAND_COUNT + 1]; /* kind, operand */
     double worst;       /* largest error in units of the bound, of probes without a fault */
     double seconds;     /* wall clock */
     size_t next;        /* first item that was not run */
@@ -112,6 +114,9 @@ struct gemm_trial_options {
     void *tick_context;
     /* About ten times a second; false stops. */
     bool (*tick)(void *context, const struct gemm_result *so_far, size_t done);
+    /* About as often, with the same context: a result in which exactly the items before its `next` are
+     * counted, to go on from; `so_far` above changes while it is read. May be NULL; false stops. */
+    bool (*keep)(void *context, const struct gemm_result *result);
 };
 
 /* Runs the items. *result is as big as it looks: take it from an arena or from isolate_shared().

@@ -129,9 +129,14 @@ static void add_neighbours(struct strbuf *out, const struct gemm_diagnosis *d)
     }
     if (d->clean_bytes >= 0) {
         strbuf_fmt(out,
-                   "* with %" PRId64 " readable bytes at the edge, every product that was seen to "
-                   "fail passes\n",
-                   d->clean_bytes);
+                   "* with %" PRId64
+                   " readable bytes at the edge, all of %zu failing products that "
+                   "were tried pass\n",
+                   d->clean_bytes, d->padded);
+    }
+    if (d->dirty_bytes > 0) {
+        strbuf_fmt(out, "* %" PRId64 " readable bytes at the edge do not hide it\n",
+                   d->dirty_bytes);
     }
 }
 

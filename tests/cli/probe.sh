@@ -21,7 +21,7 @@ expect "bad deadline" 64 "$ASSAY" probe --deadline 0
 [ -z "${SANITIZED:-}" ] || finish
 dir=/usr/lib/x86_64-linux-gnu
 open=$dir/openblas-pthread/libopenblas.so.0
-blis=$dir/blis-openmp/libblis.so.4
+blis=$(find $dir/blis-* -name libblis.so.4 2>/dev/null | sort | head -n 1)
 if [ -e "$open" ]; then
     expect "a sound library is acquitted" 0 "$ASSAY" probe --shapes "$TMP/shapes" --dtype f32 --library "$open"
     says "a sound library is acquitted" out "clean"
@@ -29,12 +29,12 @@ if [ -e "$open" ]; then
         --dtype f32 --library "$open"
     says "without a guard nothing is believed" out "could not tell"
 fi
-if [ -e "$blis" ]; then
+if [ -n "$blis" ] && grep -qw avx2 /proc/cpuinfo; then
     export BLIS_ARCH_TYPE=3 # the kernels of AVX2 processors, wherever this runs
     expect "BLIS 0.9.0 is convicted" 1 "$ASSAY" probe --shapes "$TMP/shapes" --dtype f32 --library "$blis"
     says "BLIS 0.9.0 is convicted" out "gemm-reads-past-operand"
 fi
-expect "an option of another way of trying" 64 "$ASSAY" probe --device cuda
-says "an option of another way of trying" err "--device has no meaning without --torch"
+expect "an option of another way of trying" 64 "$ASSAY" probe --timing
+says "an option of another way of trying" err "--timing has no meaning without --torch"
 expect "a library for PyTorch" 64 "$ASSAY" probe --torch --library /x.so
 finish

@@ -4,14 +4,18 @@
  *
  *   PLANT_READ       a tile four columns wide over B: reads the columns that are not there and drops
  *                    them (N not a multiple of 4, B not transposed)
+ *   PLANT_WIDE       reads 300 bytes behind the end of B, and nothing nearer
+ *   PLANT_FAR        reads 6,000 bytes behind the end of B, and nothing nearer
  *   PLANT_WRITE      writes one element past the end of C (M odd)
  *   PLANT_WRONG      one term too few in the last row (M > 4, K > 2)
  *   PLANT_GAP        writes into the padding behind the first column of C
  *   PLANT_UNWRITTEN  leaves the last cell of C (M and N odd) as it was
+ *   PLANT_CHATTY     prints a line to stdout in every call, which is no fault
  *   PLANT_ABORT      gives up (M > 8)
  *   PLANT_FLOAT      leaves flush-to-zero switched on
  */
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #ifdef PLANT_FLOAT
 # include <xmmintrin.h>
@@ -45,9 +49,15 @@
     }                                                                                              \
    }                                                                                               \
   }                                                                                                \
+  CHATTY;                                                                                          \
   FLOAT_MODE;                                                                                      \
   for (int j = n; TILE && !tb && k > 0 && j % 4 != 0; j++) {                                       \
    volatile real dropped = b[j * ldb];                                                             \
+   (void)dropped;                                                                                  \
+  }                                                                                                \
+  if (REACH && k > 0 && n > 0) {                                                                   \
+   const char *end = (const char *)(tb ? b + n + (k - 1) * ldb : b + k + (n - 1) * ldb);           \
+   volatile char dropped = end[REACH];                                                             \
    (void)dropped;                                                                                  \
   }                                                                                                \
   if (WRITE(m) && n > 0) {                                                                         \
@@ -77,6 +87,18 @@
 # define TILE 1
 #else
 # define TILE 0
+#endif
+#if defined(PLANT_WIDE)
+# define REACH 300
+#elif defined(PLANT_FAR)
+# define REACH 6000
+#else
+# define REACH 0
+#endif
+#ifdef PLANT_CHATTY
+# define CHATTY (void)puts("** parameter number 8 had an illegal value")
+#else
+# define CHATTY (void)0
 #endif
 #ifdef PLANT_WRITE
 # define WRITE(m) ((m) % 2 == 1)

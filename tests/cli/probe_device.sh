@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# assay probe --device: the matrix libraries of a device. CLBlast on PoCL where both are installed; hipBLASLt and
+# rocBLAS as look-alikes, sound, with planted faults, with a guard that cannot be believed, without a device.
+. "$(dirname "$0")/lib.sh"
+printf '65 33 40 dtype=bf16 transpose=nn alpha=1 beta=0 lda=65 ldb=40 ldc=65\n' >"$TMP/shapes"
+hip=(env "LD_LIBRARY_PATH=${FAKES:?}")
+try=("$ASSAY" probe --device hip --shapes "$TMP/shapes")
+expect "sound look-alikes" 0 "${hip[@]}" "${try[@]}"
+says "sound look-alikes" out "0 of 2 libraries at fault"
+for plant in tile64 ktail; do
+    expect "$plant" 1 "${hip[@]}" "ASSAY_FAKE_BLAS=$plant" "${try[@]}" --library "$FAKES/libhipblaslt.so"
+    says "$plant" out "hipblaslt"
+    says "$plant" out "outside operand"
+done
+expect "a fault that is never reported" 2 "${hip[@]}" ASSAY_FAKE_HIP=silent "${try[@]}"
+says "a fault that is never reported" out "the guard is not proven on this device"
+expect "no device" 2 "${hip[@]}" ASSAY_FAKE_HIP=no-device "${try[@]}"
+says "no device" out "could not tell about rocblas"
+expect "a library of another kind" 64 "${try[@]}" --library libopenblas.so.0
+says "a library of another kind" err "no matrix library of hip is called so"
+expect "no such device" 64 "$ASSAY" probe --device vulkan
+expect "a device for --why" 64 "$ASSAY" probe --why --device hip
+says "a device for --why" err "--device has no meaning with --why"
+
+"$ASSAY" probe --why >"$TMP/why" 2>/dev/null || true
+if grep -q "one element too far on opencl:0 .*passed" "$TMP/why" && grep -qi "clblast" "$TMP/why"; then
+    sed -i 's/bf16/float32/' "$TMP/shapes"
+    expect "CLBlast on OpenCL" 0 "$ASSAY" probe --device opencl --shapes "$TMP/shapes" --json
+    says "CLBlast on OpenCL" out '"family": "clblast"'
+    says "CLBlast on OpenCL" out '"verdict": "clean"'
+fi
+finish

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The judgement of a product: right results pass; one wrong cell is seen wherever it lies, just beyond its
+ * bound and not just within it. */
+#include <math.h>
+#include <string.h>
+
+#include "ops/gemm_judge.h"
+#include "unit.h"
+
+enum {
+    BYTES_MAX = 1 << 16
+};
+
+struct bench {
+    struct arena *arena;
+    struct gemm_case *numbers;
+    struct gemm_probe probe;
+    struct gemm_layout layout;
+};
+
+static void make(struct bench *b, enum dtype dtype, enum gemm_values values, const int64_t *sizes)
+{
+    b->probe = (struct gemm_probe){.values = values, .seed = gemm_mix((uint64_t)sizes[0])};
+    struct gemm_shape *s = &b->probe.shape;
+    s->m = sizes[0];
+    s->n = sizes[1];
+    s->k = sizes[2];
+    s->batch = sizes[4];
+    s->dtype_ab = s->dtype_c = dtype;
+    s->alpha = -1;
+    s->beta = sizes[3] == 1 ? 0 : 0.5;
+    gemm_shape_pack(s, 0, 1, sizes[3]);
+    gemm_case_make(b->numbers, &b->probe);
+    gemm_layout_fill(&b->probe, b->numbers, &b->layout);
+}
+
+static char *cell_at(const struct bench *b, int64_t cell)
+{
+    const struct gemm_shape *s = &b->probe.shape;
+    int64_t entry = cell / (s->m * s->n);
+    int64_t column = cell / s->m % s->n;
+    int64_t at = entry * s->stride_c + column * s->ldc + cell % s->m;
+    return b->layout.c + (size_t)at * dtype_info(s->dtype_c)->size;
+}
+
+static double want(const struct bench *b, int64_t cell)
+{
+    const struct gemm_shape *s = &b->probe.shape;
+    return s->alpha * b->numbers->product[cell] +
+           (s->beta != 0 ? s->beta * b->numbers->c_value[cell] : 0);
+}
+
+static double bound_of(const struct bench *b, int64_t cell)
+{
+    const struct gemm_shape *s = &b->probe.shape;
+    struct gemm_bound bound;
+    gemm_bound_make(s, b->probe.values, &bound);
+    if (bound.exact) {
+        return 0;
+    }
+    return bound.product * fabs(s->alpha) * b->numbers->magnitude[cell] +
+           bound.addend * fabs(s->beta * b->numbers->c_value[cell]) + bound.absolute +
+           bound.output * fabs(want(b, cell));
+}
+
+static struct gemm_fault judge(const struct bench *b, double *worst)
+{
+    struct gemm_fault fault = {.operand = GEMM_OPERAND_NONE, .row = -1, .column = -1};
+    gemm_judge(&b->probe, b->numbers, &b->layout, &fault, worst);
+    return fault;
+}
+
+static void set_all(const struct bench *b)
+{
+    const struct gemm_shape *s = &b->probe.shape;
+    for (int64_t i = 0; i < s->m * s->n * s->batch; i++) {
+        dtype_set(s->dtype_c, cell_at(b, i), want(b, i));
+    }
+}
+
+/* Every cell in turn is wrong, then right again. */
+static void plant(const struct bench *b, double worst)
+{
+    const struct gemm_shape *s = &b->probe.shape;
+    for (int64_t i = 0; i < s->m * s->n * s->batch; i++) {
+        char kept[8];
+        char *p = cell_at(b, i);
+        memcpy(kept, p, dtype_info(s->dtype_c)->size);
+        double bound = bound_of(b, i);
+        double step = fabs(want(b, i)) * 0x1p-22; /* more than the format rounds away */
+        double off = bound == 0 ? fmax(step, 0.25) : bound + step;
+        dtype_set(s->dtype_c, p, want(b, i) + (i % 2 == 0 ? off : -off));
+        double w = worst;
+        struct gemm_fault f = judge(b, &w);
+        assert_int_equal(f.kind, GEMM_INACCURATE);
+        assert_int_equal(f.bad_cells, 1);
+        assert_int_equal(f.row, i % s->m);
+        assert_int_equal(f.column, i / s->m);
+        dtype_set(s->dtype_c, p, NAN);
+        f = judge(b, &w);
+        assert_true(f.kind == GEMM_NOT_FINITE || f.kind == GEMM_LEAVES_UNWRITTEN);
+        assert_int_equal(f.bad_cells, 1);
+        memcpy(p, kept, dtype_info(s->dtype_c)->size);
+    }
+}
+
+static void every_wrong_cell_is_seen(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][5] = {{1, 1, 1, 0, 1}, {3, 2, 5, 0, 1},  {4, 4, 4, 1, 1},
+                                       {9, 7, 3, 3, 1}, {5, 3, 8, 0, 3},  {7, 2, 6, 1, 2},
+                                       {2, 9, 4, 3, 1}, {17, 5, 33, 0, 1}};
+
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64};
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(sizes) * ARRAY_LEN(dtypes); i++) {
+        for (enum gemm_values v = 0; v <= GEMM_VALUES_WORST; v++) {
+            make(&b, dtypes[i % 2], v, sizes[i / 2]);
+            set_all(&b);
+            double worst = 0;
+            assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+            assert_true(worst >= 0 && worst <= 1);
+            plant(&b, 0);
+            plant(&b, 1);
+        }
+    }
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
+/* The largest error of all cells in units of the bound, whatever was known before. */
+static void the_worst_is_told(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {13, 6, 40, 0, 1};
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    make(&b, DTYPE_F64, GEMM_VALUES_RANDOM, sizes);
+    set_all(&b);
+    double off = 0.75 * bound_of(&b, 50);
+    dtype_set(DTYPE_F64, cell_at(&b, 50), want(&b, 50) + off);
+    double worst = 0.5;
+    assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+    assert_true(fabs(worst - 0.75) < 0.05);
+    worst = 0.9;
+    assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+    assert_true(worst == 0.9);
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
+/* Dot products of bfloat16 in hardware take subnormal operands as 0; float32 has no such excuse. */
+static void only_bfloat16_may_flush(void **state)
+{
+    (void)state;
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    for (unsigned i = 0; i < 2; i++) {
+        b.probe = (struct gemm_probe){.values = GEMM_VALUES_DENORMAL, .seed = 3};
+        struct gemm_shape *s = &b.probe.shape;
+        *s = (struct gemm_shape){.m = 5, .n = 3, .k = 2, .batch = 1, .alpha = 1};
+        s->dtype_ab = i == 0 ? DTYPE_BF16 : DTYPE_F32;
+        s->dtype_c = DTYPE_F32;
+        gemm_shape_pack(s, 0, 0, 0);
+        gemm_case_make(b.numbers, &b.probe);
+        memset(b.layout.c, 0, BYTES_MAX);
+        double worst = 0;
+        assert_int_equal(judge(&b, &worst).kind, i == 0 ? GEMM_OK : GEMM_INACCURATE);
+        dtype_set(DTYPE_F32, b.layout.c, 0.001);
+        assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    }
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_wrong_cell_is_seen),
+        cmocka_unit_test(the_worst_is_told),
+        cmocka_unit_test(only_bfloat16_may_flush),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
