@@ -3,13 +3,13 @@
  * assay probe --figures: latencies, bandwidths, matrix rates and a leak test of one device, each
  * beside the limit of the part where one is known.
  */
-#include "cli/probe.h"
 #include "cli/probe_figures.h"
 
 #include <string.h>
 
 #include "base/vec.h"
 
+#include "cli/probe.h"
 #include "cli/session.h"
 #include "ops/figures.h"
 #include "report/report.h"

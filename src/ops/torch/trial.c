@@ -192,7 +192,8 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
         wrong = wrong || squares > 0;
         double rms = sqrt(squares / reference);
         double ratio = rms / array->rms_limit;
-        if (!isnan(rms) && !(ratio <= worst->ratio)) { /* each element may be within its own bound */
+        if (!isnan(rms) &&
+            !(ratio <= worst->ratio)) { /* each element may be within its own bound */
             *worst = (struct torch_worst){.tensor = name,
                                           .index = "",
                                           .error = rms,

@@ -62,7 +62,8 @@ struct torch_worst {
     const char *index;  /* "3,17" */
     double got, wanted, error, bound;
     double ratio; /* error / bound; infinite for NaN */
-    bool whole;   /* no element: RMS(error)/RMS(value) of the tensor in `error`, its limit in `bound` */
+    bool
+        whole; /* no element: RMS(error)/RMS(value) of the tensor in `error`, its limit in `bound` */
 };
 
 struct torch_step {
