@@ -358,7 +358,7 @@ enum status config_read(struct arena *a, const char *folder, struct model_config
         return config_parse(a, text, folder, ret_config, err);
     }
     if (fs_exists(&live, a, folder) && !fs_is_dir(&live, a, folder)) {
-        return err_set(err, ST_FORMAT, "'%s' is neither a model's folder nor a GGUF file", folder);
+        return err_set(err, ST_FORMAT, "'%s' is no model folder and no GGUF file", folder);
     }
     enum status status = fs_read(&live, a, path, CONFIG_BYTES_MAX, &text, err);
     if (status == ST_ABSENT) {

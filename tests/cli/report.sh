@@ -116,7 +116,7 @@ says "numbers of the curves" out '| bad | 60 |'
 grep -q '<script' out && { echo "FAILED: Markdown holds markup of a log"; FAILED=1; }
 
 # Every command's report has both forms.
-"$ASSAY" doctor --root "$SOURCE/tests/hosts/mi300x" --format html -o doctor.html || true
+"$ASSAY" doctor --root "$SOURCE/tests/hosts/mi300x/root" --format html -o doctor.html || true
 self_contained doctor doctor.html
 "$ASSAY" diagnose "$SOURCE/examples/train.log" --format html -o diagnose.html || true
 self_contained diagnose diagnose.html

@@ -95,7 +95,7 @@ expect "the folder trains" 0 "$ASSAY" train "$TMP/converted" --data "$TMP/data.t
 expect "convert to something there" 64 "$ASSAY" train "$gguf" --convert "$TMP/converted"
 expect "convert with an adapter" 64 "$ASSAY" train "$gguf" --convert "$TMP/c" --lora r=2
 expect "a model of another kind" 2 "$ASSAY" train "$TMP/data.txt" --plan
-says "a model of another kind" err "neither a model's folder nor a GGUF file"
+says "a model of another kind" err "is no model folder and no GGUF file"
 
 # What a user gets wrong.
 expect "no model" 64 "$ASSAY" train

@@ -206,7 +206,7 @@ static void numbers_that_lie_are_named(void **state)
         const char *says;
     } rows[] = {
         {"llama.block_count", 1000000, ST_FORMAT, "1000000 layers, and only"},
-        {"llama.block_count", 3, ST_FORMAT, "lack 'model.layers.2."},
+        {"llama.block_count", 3, ST_FORMAT, "of block 2 nothing is there"},
         {"llama.block_count", 1, ST_FORMAT, "'blk.1.attn_norm.weight'"},
         {"llama.block_count", 0, ST_UNSUPPORTED, "'llama.block_count'"},
         {"llama.embedding_length", 64, ST_FORMAT, "'token_embd.weight' is [272, 32]"},
