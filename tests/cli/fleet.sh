@@ -98,7 +98,7 @@ says "facts of one" out "facts came from 1 of 3 nodes, not from: n1 and n2"
 
 # Records of qualify, and figures: the stragglers are named.
 rm -rf q && mkdir q
-for i in 1 2 3; do "$ASSAY" qualify -q --json --root "$hosts/rx7900xtx/root" >q/n$i.qualify.json; done
+for i in 1 2 3; do "$ASSAY" qualify -q --json --root "$hosts/rx7900xtx/root" >q/n$i.qualify.json || [ $? = 2 ]; done
 expect "records alike" 0 "$ASSAY" fleet q
 "$ASSAY" qualify -q --json --root "$hosts/container-wrong-render-gid/root" >q/n2.qualify.json || true
 expect "one record differs" 1 "$ASSAY" fleet q

@@ -210,7 +210,7 @@ static void numbers_that_lie_are_named(void **state)
         {"llama.block_count", 1, ST_FORMAT, "'blk.1.attn_norm.weight'"},
         {"llama.block_count", 0, ST_UNSUPPORTED, "'llama.block_count'"},
         {"llama.embedding_length", 64, ST_FORMAT, "'token_embd.weight' is [272, 32]"},
-        {"llama.embedding_length", 0xffffffff, ST_UNSUPPORTED, "'llama.embedding_length'"},
+        {"llama.embedding_length", 0xffffffff, ST_FORMAT, "embedding_length is 4294967295"},
         {"llama.feed_forward_length", 1 << 24, ST_FORMAT, "'blk.0.ffn_gate.weight'"},
         {"llama.attention.head_count", 3, ST_FORMAT, "do not divide"},
         {"llama.attention.head_count_kv", 4, ST_FORMAT, "self_attn.k_proj.weight"},
