@@ -191,6 +191,16 @@ static void keep_smallest(struct probe_run *run, const struct gemm_diagnosis *d,
     }
 }
 
+/* Operands that no job of today has: offsets past 2^31 bytes by a huge leading dimension. */
+static bool spans_far(const struct gemm_shape *s)
+{
+    int64_t widest = s->lda > s->ldb ? s->lda : s->ldb;
+    int64_t longest = s->m > s->n ? s->m : s->n;
+    widest = widest > s->ldc ? widest : s->ldc;
+    longest = longest > s->k ? longest : s->k;
+    return (double)widest * (double)longest * dtype_info(s->dtype_ab)->size >= 2147483648.0;
+}
+
 void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
                    enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
                    struct finding_list *findings)
@@ -217,6 +227,13 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         (unsigned long long)count, d.fault.choice.name,
         d.repeats ? "; the smallest one found fails each time it is run."
                   : "; it did not come again when the products were run a second time.");
+    if (d.repeats && spans_far(&d.probe.shape)) {
+        to->severity = SEVERITY_WARNING;
+        to->claim = arena_fmt(cli->arena,
+                              "%s Its operands span more than 2^31 bytes by their leading "
+                              "dimension, as those of hardly any training do.",
+                              to->claim);
+    }
     struct strbuf shape;
     strbuf_init(&shape, cli->arena, 300);
     gemm_shape_print(&shape, &d.probe.shape);

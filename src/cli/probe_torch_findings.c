@@ -154,6 +154,32 @@ static const char *const verbs[TORCH_VERDICT_COUNT] = {
     [TORCH_FAULTED] = "leaves its operands",
 };
 
+/* PyTorch lets products in 16 bits on a GPU add up partial sums in 16 bits, by default. On an H200 that
+ * explains errors of up to 4 times the bound, which the switch brings below it
+ * (bench/results/2026-11-29-h200-torch.md). */
+static void judge_reduction(struct context *x, const struct torch_row *r,
+                            const struct torch_cell *c, struct finding *f)
+{
+    const double explained = 16;
+    const char *format = r->dtype == DTYPE_BF16 ? "bf16" : "fp16";
+    if (strncmp(x->device, "cuda", 4) != 0 || c->verdict != TORCH_INACCURATE ||
+        (r->dtype != DTYPE_BF16 && r->dtype != DTYPE_F16) || !(c->worst.ratio <= explained) ||
+        (strcmp(r->op, "linear") != 0 && strcmp(r->op, "gemm") != 0)) {
+        return;
+    }
+    f->severity = SEVERITY_WARNING;
+    f->claim = arena_fmt(x->cli->arena,
+                         "%s PyTorch lets this device add up partial sums in 16 bits, which can "
+                         "explain an error of this size.",
+                         f->claim);
+    add_remedy(
+        x, f,
+        arena_fmt(x->cli->arena,
+                  "torch.backends.cuda.matmul.allow_%s_reduced_precision_reduction = False   "
+                  "# sums in float32",
+                  format));
+}
+
 static void add_verdict(struct context *x, const struct torch_row *r, bool backward)
 {
     struct arena *a = x->cli->arena;
@@ -171,6 +197,7 @@ static void add_verdict(struct context *x, const struct torch_row *r, bool backw
                                                         : "");
     f->claim = arena_fmt(a, "%s %zu of %zu probes of this kind are bad.", claim_of(x, c), c->bad,
                          c->probes);
+    judge_reduction(x, r, c, f);
     const char *seed = strstr(c->case_text, "seed=");
     add_evidence(
         x, f, "probe",

@@ -93,6 +93,10 @@ enum status qualify_child(struct qualify *q, const char *what, const struct text
 /* The stage was asked for and could not be tried. */
 void qualify_not_run(struct stage_result *s, const char *reason, const char *needs);
 
+/* No PyTorch was named. On a machine that is judged by its CPU, `stage` is then not asked for, unless
+ * --only names it; where there is a GPU, it is: nobody trains there without a framework. */
+void qualify_no_python(struct qualify *q, const char *stage, struct stage_result *s);
+
 /* Adds the findings of a record that speak of something; those that are OK say nothing. */
 void qualify_take(struct qualify *q, const struct report *r, struct finding_list *to);
 

@@ -124,7 +124,7 @@ static void judge_path(struct qualify *q, const char *folder, const struct repor
     struct arena *a = q->cli->arena;
     int64_t calls = qualify_add_paths(q, "command", folder, r);
     qualify_judge_switches(q, "command", folder, r, &s->findings);
-    if (q->evidence != NULL && q->evidence->state == STAGE_NOT_RUN && calls > 0) {
+    if (q->evidence != NULL && q->evidence->state != STAGE_RAN && calls > 0) {
         q->evidence->state = STAGE_RAN;
         q->evidence->measured = arena_fmt(a, "told by the command's own run: %" PRId64 " calls",
                                           calls);

@@ -475,13 +475,13 @@ void qualify_evidence(struct qualify *q, struct stage_result *s)
     struct text_list words = {0};
     int exit;
     const char *folder = arena_fmt(a, "%s/product", q->folder);
-    if (q->other_machine || q->python == NULL) {
-        qualify_not_run(
-            s,
-            q->other_machine
-                ? "only programs of this machine can be watched, and --root names another"
-                : "no Python environment with a PyTorch was named",
-            "--python PATH, or a training command after --");
+    if (q->other_machine) {
+        qualify_not_run(s, "only programs of this machine can be watched, and --root names another",
+                        "run assay qualify on that machine");
+        return;
+    }
+    if (q->python == NULL) {
+        qualify_no_python(q, "evidence", s);
         return;
     }
     product_words(q, folder, &words);

@@ -98,11 +98,15 @@ void qualify_device(struct qualify *q, struct stage_result *s)
     s->measured = arena_fmt(a, "guard on %s", names.n != 0 ? names.p : "no device");
     if (!q->device_named) {
         q->device = gpus != 0 ? "cuda" : "cpu";
-        if (gpus == 0) {
-            qualify_not_run(
-                s, arena_fmt(a, "no GPU: neither CUDA nor HIP shows one here; %s", s->measured),
-                "assay probe --why tells why no GPU answers; --device cpu asks "
-                "about the CPU alone");
+        /* A machine without a GPU is judged by its CPU; one whose GPU does not answer is not. */
+        if (gpus == 0 && facts_get_int(q->facts, "gpu.count", -1) == 0) {
+            s->measured = arena_fmt(a, "no GPU in this machine, so the CPU is what is judged; %s",
+                                    s->measured);
+        } else if (gpus == 0) {
+            qualify_not_run(s,
+                            arena_fmt(a, "neither CUDA nor HIP shows a GPU here; %s", s->measured),
+                            "assay probe --why tells why no GPU answers; --device cpu asks "
+                            "about the CPU alone");
         }
     } else if (!cpu_only && gpus == 0) {
         add_no_gpu(q, &r, s);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "base/vec.h"
 
 #include "cli/probe.h"
@@ -52,16 +53,37 @@ void qualify_operators(struct qualify *q, struct stage_result *s)
     qualify_judge(q, "operators", OPERATORS_WEIGHT, s);
 }
 
+static bool is_named(const struct cli *cli, const char *stage)
+{
+    const char *only;
+    for (size_t i = 0; (only = cli_repeat(cli, "only", i)) != NULL; i++) {
+        if (str_has(str_of(only), stage)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void qualify_no_python(struct qualify *q, const char *stage, struct stage_result *s)
+{
+    if (strcmp(q->device, "cpu") == 0 && !is_named(q->cli, stage)) {
+        s->state = STAGE_NOT_ASKED;
+        s->reason = "no PyTorch was named (--python PATH), and no environment is active";
+        return;
+    }
+    qualify_not_run(s, "no Python environment with a PyTorch was named",
+                    arena_fmt(q->cli->arena,
+                              "--python PATH, or activate the environment (VIRTUAL_ENV); "
+                              "--skip %s leaves it out",
+                              stage));
+}
+
 static bool has_python(struct qualify *q, const char *stage, struct stage_result *s)
 {
     if (q->other_machine) {
         qualify_not_run(s, here_only, run_there);
     } else if (q->python == NULL) {
-        qualify_not_run(s, "no Python environment with a PyTorch was named",
-                        arena_fmt(q->cli->arena,
-                                  "--python PATH, or activate the environment (VIRTUAL_ENV); "
-                                  "--skip %s leaves it out",
-                                  stage));
+        qualify_no_python(q, stage, s);
     }
     return s->state == STAGE_RAN;
 }
