@@ -16,6 +16,8 @@ const struct option_spec common_options[] = {
     {0},
 };
 
+/* In the order of the help; one a line, so that branches merge. */
+/* clang-format off */
 const struct command *const commands[] = {
     &command_qualify,
     &command_doctor,
@@ -40,6 +42,7 @@ const struct command *const commands[] = {
     &command_completion,
     NULL,
 };
+/* clang-format on */
 
 const struct command *command_find(const char *name)
 {
