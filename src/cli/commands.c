@@ -42,6 +42,7 @@ const struct command *const commands[] = {
     &command_completion,
     NULL,
 };
+
 /* clang-format on */
 
 const struct command *command_find(const char *name)
