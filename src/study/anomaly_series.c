@@ -144,6 +144,9 @@ static enum severity shift_severity(const struct anomaly_set *s, const struct an
     if (x->family == FAMILY_RATE) {
         return up ? SEVERITY_OK : SEVERITY_WARNING;
     }
+    if (x->family == FAMILY_TIME && !(unscaled(x, mean) >= s->rules.time_seconds)) {
+        return SEVERITY_OK;
+    }
     return up ? SEVERITY_WARNING : SEVERITY_OK;
 }
 
@@ -312,7 +315,8 @@ static void judge_tail(struct anomaly_set *s, struct anomaly_series *x,
     double median = exp(anomaly_window_quantile(&x->level, 0.5));
     double high = exp(anomaly_window_quantile(&x->level, 0.95));
     double ratio = high / median;
-    if (ratio > s->rules.tail_ratio && fresh(x, ANOMALY_TAIL, TAIL_QUIET)) {
+    if (high >= s->rules.time_seconds && ratio > s->rules.tail_ratio &&
+        fresh(x, ANOMALY_TAIL, TAIL_QUIET)) {
         struct anomaly a = anomaly_at(x, sample, ANOMALY_TAIL, SEVERITY_WARNING);
         a.value = high;
         a.high = median * s->rules.tail_ratio;

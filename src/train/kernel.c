@@ -151,8 +151,12 @@ INLINE void exp_body(const float *x, size_t n, float sign, float top, float *y)
 KERNEL(baseline, , 2, 1, NULL)
 
 #ifdef __x86_64__
-# define AVX2   __attribute__((target("avx2,fma")))
-# define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+# define AVX2 __attribute__((target("avx2,fma")))
+# ifdef __clang__ /* does not know the width, and ignores all of an attribute that it does not know */
+#  define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma")))
+# else
+#  define AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512")))
+# endif
 
 AVX512 static void turn_avx512(const real *from, size_t line, size_t lines, real *to, size_t width)
 {

@@ -323,6 +323,18 @@ static void slower_steps_and_their_tail_are_found(void **state)
     bench_free(b);
 }
 
+static void steps_of_milliseconds_are_not_called_slow(void **state)
+{
+    (void)state;
+    struct bench *b = bench_new();
+    for (int64_t t = 0; t < 600; t++) {
+        add(b, "step_time", t, (t < 300 ? 0.001 : 0.0016) + (uniform(b) < 0.1 ? 0.004 : 0));
+    }
+    assert_int_equal(anomaly_count(b->set, ANOMALY_SHIFT_UP), 0);
+    assert_int_equal(anomaly_count(b->set, ANOMALY_TAIL), 0);
+    bench_free(b);
+}
+
 static void period_is_found_and_explained(void **state)
 {
     (void)state;
@@ -565,6 +577,7 @@ int main(void)
         cmocka_unit_test(zero_norm_is_an_error),
         cmocka_unit_test(norm_is_judged_by_ratio),
         cmocka_unit_test(slower_steps_and_their_tail_are_found),
+        cmocka_unit_test(steps_of_milliseconds_are_not_called_slow),
         cmocka_unit_test(period_is_found_and_explained),
         cmocka_unit_test(noise_has_no_period),
         cmocka_unit_test(period_sources_by_exactness),
