@@ -34,11 +34,11 @@ expect "a data worker that hangs" 124 "${run[@]}" --hang 3 --kill-hung --record 
 says "its place is named" err "waits in read_from_a_dead_mount"
 
 expect "two ranks" 0 "${run[@]}" --record ranks -- "$python" -m torch.distributed.run --nproc-per-node 2 "$jobs/two_ranks.py"
-"$ASSAY" report ranks --json >ranks.json
+"$ASSAY" report ranks --json >ranks.json || true
 jq -e '[.processes[] | select(.rank != null) | .calls] | length == 2 and .[0] == .[1] and .[0] > 0' ranks.json >/dev/null ||
     { echo "FAILED: two ranks of as many calls"; jq .processes ranks.json; FAILED=1; }
 expect "a rank that dies" 1 env PLANT=1 "${run[@]}" --record dead -- "$python" -m torch.distributed.run --nproc-per-node 2 "$jobs/two_ranks.py"
-"$ASSAY" report dead --json >dead.json
+"$ASSAY" report dead --json >dead.json || true
 jq -e '.processes[] | select(.rank == 1) | .end == "signal SEGV"' dead.json >/dev/null ||
     { echo "FAILED: rank 1 died of SIGSEGV"; jq .processes dead.json; FAILED=1; }
 finish

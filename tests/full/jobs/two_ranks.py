@@ -22,4 +22,5 @@ for step in range(10):
         print(f"step {step} loss {loss.item():.4f}", flush=True)
     if rank == 1 and step == 5 and os.environ.get("PLANT"):
         os.kill(os.getpid(), signal.SIGSEGV)
+dist.barrier()
 dist.destroy_process_group()
