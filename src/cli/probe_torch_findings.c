@@ -156,7 +156,7 @@ static const char *const verbs[TORCH_VERDICT_COUNT] = {
 
 /* PyTorch lets products in 16 bits on a GPU add up partial sums in 16 bits, by default. On an H200 that
  * explains errors of up to 4 times the bound, which the switch brings below it
- * (bench/results/2026-11-29-h200-torch.md). */
+ * (bench/results/2026-11-29-h200-qualify.md). */
 static void judge_reduction(struct context *x, const struct torch_row *r,
                             const struct torch_cell *c, struct finding *f)
 {
