@@ -127,6 +127,10 @@ static const char *claim_of(struct context *x, const struct torch_cell *c)
     case TORCH_WRONG_SHAPE:
         return arena_fmt(x->cli->arena, "A result does not fit: %s.", c->message);
     case TORCH_OVERWRITTEN: return arena_fmt(x->cli->arena, "%s.", c->message);
+    case TORCH_MISALIGNED:
+        return "The device reports a misaligned address: the kernel reads several elements at once "
+               "and was given operands whose addresses or strides are no multiple of that. PyTorch "
+               "took the operands, and the process is lost with the next call.";
     case TORCH_TIMEOUT: return "It did not end before the deadline and was killed.";
     case TORCH_CRASHED: return arena_fmt(x->cli->arena, "The process was lost: %s.", c->message);
     default: return arena_fmt(x->cli->arena, "It could not be judged: %s.", c->message);
@@ -138,6 +142,7 @@ static const char *const ids[TORCH_VERDICT_COUNT] = {
     [TORCH_UNTOLD] = "torch-not-judged",
     [TORCH_INACCURATE] = "torch-inaccurate",
     [TORCH_WRONG_SHAPE] = "torch-wrong-shape",
+    [TORCH_MISALIGNED] = "torch-misaligned",
     [TORCH_TIMEOUT] = "torch-hang",
     [TORCH_CRASHED] = "torch-crash",
     [TORCH_OVERWRITTEN] = "torch-overwrite",
@@ -148,6 +153,7 @@ static const char *const verbs[TORCH_VERDICT_COUNT] = {
     [TORCH_UNTOLD] = "could not be judged",
     [TORCH_INACCURATE] = "is inaccurate",
     [TORCH_WRONG_SHAPE] = "gives a wrong shape",
+    [TORCH_MISALIGNED] = "does not bear the alignment of its operands",
     [TORCH_TIMEOUT] = "hangs",
     [TORCH_CRASHED] = "crashes",
     [TORCH_OVERWRITTEN] = "writes where it must not",
@@ -180,6 +186,16 @@ static void judge_reduction(struct context *x, const struct torch_row *r,
                   format));
 }
 
+/* A loud failure on operands with gaps between their rows can be avoided; every other one is a fault. */
+static enum severity severity_of(const struct torch_row *r, const struct torch_cell *c)
+{
+    if (c->verdict == TORCH_UNTOLD) {
+        return SEVERITY_UNKNOWN;
+    }
+    return c->verdict == TORCH_MISALIGNED && r->layout == TORCH_ROW_STRIDED ? SEVERITY_WARNING
+                                                                            : SEVERITY_ERROR;
+}
+
 static void add_verdict(struct context *x, const struct torch_row *r, bool backward)
 {
     struct arena *a = x->cli->arena;
@@ -187,7 +203,7 @@ static void add_verdict(struct context *x, const struct torch_row *r, bool backw
     struct finding *f = VEC_PUSH(a, x->findings);
     *f = (struct finding){
         .id = ids[c->verdict],
-        .severity = c->verdict == TORCH_UNTOLD ? SEVERITY_UNKNOWN : SEVERITY_ERROR,
+        .severity = severity_of(r, c),
         .confidence = 1,
     };
     f->title = arena_fmt(a, "%s %s of %s by %s %s%s", dtype_name(r), step_name(backward), r->op,
@@ -209,6 +225,9 @@ static void add_verdict(struct context *x, const struct torch_row *r, bool backw
     }
     if (c->passes != NULL) {
         add_evidence(x, f, "a case that passes", c->passes);
+    }
+    if (c->verdict == TORCH_MISALIGNED && r->layout == TORCH_ROW_STRIDED) {
+        add_remedy(x, f, "Give it dense operands: x.contiguous() for each of them.");
     }
     const char *others = acquitted(x, r, backward);
     if (others != NULL) {

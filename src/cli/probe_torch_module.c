@@ -35,6 +35,9 @@ static const char *claim_of(struct cli *cli, const struct torch_module_side *s)
     case TORCH_WRONG_SHAPE:
         return arena_fmt(cli->arena, "Result '%s' has another shape than reference() gives.",
                          w->tensor);
+    case TORCH_MISALIGNED:
+        return "The device reports a misaligned address: an access of several elements at once "
+               "whose address is no multiple of its width.";
     case TORCH_TIMEOUT: return "It did not end before the deadline and was killed.";
     default: return arena_fmt(cli->arena, "%s.", r->message);
     }
@@ -50,6 +53,7 @@ static const struct {
     [TORCH_UNTOLD] = {"kernel-not-judged", "could not be judged", SEVERITY_UNKNOWN},
     [TORCH_INACCURATE] = {"kernel-inaccurate", "gives wrong numbers", SEVERITY_ERROR},
     [TORCH_WRONG_SHAPE] = {"kernel-wrong-shape", "gives a wrong shape", SEVERITY_ERROR},
+    [TORCH_MISALIGNED] = {"kernel-misaligned", "reads at misaligned addresses", SEVERITY_ERROR},
     [TORCH_TIMEOUT] = {"kernel-hang", "hangs", SEVERITY_ERROR},
     [TORCH_CRASHED] = {"kernel-crash", "crashes", SEVERITY_ERROR},
     [TORCH_OVERWRITTEN] = {"kernel-overwrite", "writes where it must not", SEVERITY_ERROR},

@@ -30,6 +30,9 @@ try "a crash" 1 crash
 says "the signal is named" out "killed by signal 9"
 try "an exit" 1 exit
 says "the last words are kept" out "terminate called after throwing"
+try "a misaligned address" 1 lost
+says "it is its own kind" out "does not bear the alignment of its operands"
+says "every probe has its own answer" out "4 of 4 probes"
 try "a hang" 1 hang --deadline 1
 says "the deadline" out "did not end before the deadline"
 try "garbage is no verdict" 2 garbage

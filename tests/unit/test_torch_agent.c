@@ -141,6 +141,28 @@ static void test_a_lost_worker_is_a_result_and_the_campaign_goes_on(void **state
     }
 }
 
+/* A lost device ends the worker after its answer; the next request must not be blamed for that, nor may
+ * words about an earlier request be taken for garbage: on a GPU one fault once cost all later answers. */
+static void test_a_worker_that_leaves_after_its_answer_costs_nothing_else(void **state)
+{
+    (void)state;
+
+    const struct {
+        const char *mode, *forward;
+    } rows[] = {{"lost", "misaligned"}, {"late", "ok"}};
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fixture f;
+        assert_int_equal(start(&f, TORCH_STUB, rows[i].mode), ST_OK);
+        for (int again = 0; again < 3; again++) {
+            struct torch_reply reply = ask(&f, 20000);
+            assert_int_equal(reply.end, TORCH_ANSWERED);
+            assert_string_equal(tree_text(reply.answer, "forward", ""), rows[i].forward);
+        }
+        end(&f);
+    }
+}
+
 static void test_a_fault_names_operand_side_and_distance(void **state)
 {
     (void)state;
@@ -201,6 +223,7 @@ int main(void)
         cmocka_unit_test(test_failures_before_the_first_worker_are_told_apart),
         cmocka_unit_test(test_an_answer_and_what_the_process_says_of_itself),
         cmocka_unit_test(test_a_lost_worker_is_a_result_and_the_campaign_goes_on),
+        cmocka_unit_test(test_a_worker_that_leaves_after_its_answer_costs_nothing_else),
         cmocka_unit_test(test_a_fault_names_operand_side_and_distance),
         cmocka_unit_test(test_an_address_belongs_to_the_hole_it_lies_in),
     };

@@ -102,6 +102,11 @@ def work(request):
             a["results"][0]["shape"] = [1 << 40, 1 << 40]
         elif mode == "wrong-id":
             a["id"] += 1
+        elif mode == "late":
+            reply(dict(a, id=a["id"] - 1))  # of a request that is over
+        elif mode == "lost":
+            a["forward"], a["backward"], a["results"], a["last"] = "misaligned", "not run", [], True
+            a["message"] = "AcceleratorError: CUDA error: misaligned address"
         elif mode == "no-backward":
             a["backward"], a["message"] = "missing", "NotImplementedError: \"bw\" not implemented for 'BFloat16'"
             a["results"] = a["results"][:1]
@@ -111,6 +116,8 @@ def work(request):
         elif mode == "nan":
             os.pwrite(shared_fd, b"\xff" * 4, a["results"][0]["offset"])
         reply(a)
+        if a.get("last"):
+            os._exit(70)
 
 
 def main():

@@ -41,6 +41,7 @@ struct torch_agent {
     char *buffer; /* bytes received and not yet taken */
     size_t buffered;
     int64_t last_id;
+    off_t errors_read; /* of stderr: what was said before the present request */
     bool gone;
 };
 
@@ -155,13 +156,14 @@ static bool is_event(const struct tree *t, const char *name)
     return t != NULL && strcmp(tree_text(t, "event", ""), name) == 0;
 }
 
-/* The last lines of what the process wrote to stderr. */
+/* The last line that the process wrote to stderr since the present request; "" when it was silent. */
 static const char *last_words(struct torch_agent *g, struct arena *a)
 {
     char text[2001];
     off_t size = lseek(g->errors, 0, SEEK_END);
     off_t from = size > 2000 ? size - 2000 : 0;
-    ssize_t n = size > 0 ? pread(g->errors, text, sizeof text - 1, from) : 0;
+    from = from > g->errors_read ? from : g->errors_read;
+    ssize_t n = size > from ? pread(g->errors, text, sizeof text - 1, from) : 0;
     struct str rest = str_trim((struct str){.p = text, .n = n > 0 ? (size_t)n : 0});
     struct str line, last = {.p = "", .n = 0};
     while (str_cut_line(&rest, &line)) {
@@ -410,6 +412,10 @@ static bool take_line(struct torch_agent *g, struct arena *a, struct str line, i
         reply->answer = t;
         return false;
     }
+    int64_t of = tree_number(t, "id", -1);
+    if (of >= 0 && of < id) {
+        return true; /* late words about a request that is over */
+    }
     reply->end = TORCH_GARBAGE;
     reply->text = str_dup(a, str_slice(line, 0, line.n < 200 ? line.n : 200));
     return false;
@@ -448,6 +454,7 @@ enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbu
         g->gone = true;
         return err_set(err, ST_IO, "the Python process is gone: %s", last_words(g, a));
     }
+    g->errors_read = lseek(g->errors, 0, SEEK_END);
     int64_t until = now_ms() + deadline_ms;
     struct torch_places places = {0};
     struct str line;
@@ -467,9 +474,12 @@ enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbu
     if (reply.end == TORCH_DIED) {
         reply.text = last_words(g, a);
     }
-    if (reply.end != TORCH_ANSWERED && !g->gone) {
+    /* A worker that lost its device says so in its answer and ends by itself. */
+    bool leaves = reply.end == TORCH_ANSWERED &&
+                  strcmp(tree_text(reply.answer, "last", ""), "true") == 0;
+    if ((reply.end != TORCH_ANSWERED || leaves) && !g->gone) {
         struct torch_reply after = {0};
-        replace_worker(g, a, reply.end != TORCH_DIED, &after);
+        replace_worker(g, a, reply.end != TORCH_DIED && !leaves, &after);
     }
     *ret_reply = reply;
     return ST_OK;

@@ -59,7 +59,7 @@ static const char *keep(struct campaign *g, const char *text)
 
 static bool ends_worker(enum torch_verdict v)
 {
-    return v == TORCH_FAULTED || v == TORCH_CRASHED || v == TORCH_TIMEOUT;
+    return v == TORCH_FAULTED || v == TORCH_CRASHED || v == TORCH_TIMEOUT || v == TORCH_MISALIGNED;
 }
 
 static void note_step(struct campaign *g, struct torch_cell *cell, const struct torch_step *step,

@@ -21,6 +21,7 @@ const char *torch_verdict_name(enum torch_verdict verdict)
         [TORCH_UNTOLD] = "could not tell",
         [TORCH_INACCURATE] = "inaccurate",
         [TORCH_WRONG_SHAPE] = "wrong shape",
+        [TORCH_MISALIGNED] = "misaligned",
         [TORCH_TIMEOUT] = "hang",
         [TORCH_CRASHED] = "crash",
         [TORCH_OVERWRITTEN] = "over-write",
@@ -286,6 +287,7 @@ static enum torch_verdict verdict_of_word(const char *word)
                 {"not run", TORCH_NOT_RUN},
                 {"missing", TORCH_MISSING},
                 {"instrument", TORCH_UNTOLD}, /* our guard failed, not the operator */
+                {"misaligned", TORCH_MISALIGNED},
                 {"fault", TORCH_FAULTED}};
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {

@@ -49,6 +49,7 @@ enum torch_verdict {
     TORCH_UNTOLD,     /* could not tell: exception, garbage instead of an answer */
     TORCH_INACCURATE, /* further from the reference than the bound allows */
     TORCH_WRONG_SHAPE,
+    TORCH_MISALIGNED, /* the device reports an address that is no multiple of an access's width */
     TORCH_TIMEOUT,
     TORCH_CRASHED,
     TORCH_OVERWRITTEN, /* wrote outside an operand, or into one that it only reads */

@@ -5,15 +5,17 @@
 # ---- one case ----
 
 def classify(error):
-    """missing: this torch does not have it; fault: the device is lost; else error."""
+    """missing: this torch does not have it; fault, misaligned: the device is lost; else error."""
     text = str(error)
     low = text.lower()
     if isinstance(error, NotThisCase):
         return "not run"
     if isinstance(error, InstrumentError):
         return "instrument"
+    if "misaligned address" in low:
+        return "misaligned"
     if any(w in low for w in ("illegal memory access", "hip error: illegal", "unspecified launch failure",
-                              "misaligned address", "device-side assert")):
+                              "device-side assert")):
         return "fault"
     if isinstance(error, (NotImplementedError, AttributeError, ImportError)):
         return "missing"
@@ -84,7 +86,7 @@ class Worker:
 
     def verdict(self, error):
         word = classify(error)
-        if word != "fault" and self.allocations and self.allocations.failure:
+        if word not in ("fault", "misaligned") and self.allocations and self.allocations.failure:
             return "instrument"
         return word
 
@@ -236,9 +238,10 @@ def serve(worker, request_fd):
             return
         request = json.loads(line)
         answer = worker.run_module(request) if request.get("module") else worker.run(request)
+        lost = ("fault", "misaligned") if worker.device == "cpu" else ("fault", "misaligned", "instrument")
+        answer["last"] = answer["forward"] in lost or answer["backward"] in lost
         worker.reply(answer)
-        if "fault" in (answer["forward"], answer["backward"]) or (
-                worker.device != "cpu" and "instrument" in (answer["forward"], answer["backward"])):
+        if answer["last"]:
             os._exit(70)
 
 
