@@ -123,8 +123,8 @@ static void take_libraries(struct arena *a, struct compare_run *r, const struct 
     strbuf_init(&out, a, 400);
     for (size_t i = 0; i < t->row_count && seen.count < LIBRARIES_MAX; i++) {
         const char *name = t->cells[i * t->column_count].string;
-        bool known = false;
-        for (size_t s = 0; s < seen.count; s++) {
+        bool known = name == NULL;
+        for (size_t s = 0; !known && s < seen.count; s++) {
             known = known || strcmp(seen.items[s], name) == 0;
         }
         if (!known) {
@@ -164,8 +164,10 @@ static enum status load_folder(struct cli *cli, const struct knowledge *k, struc
             take_expectations(r, report.lists[i].findings);
         }
     }
-    if (report.table_count > 0) {
-        take_libraries(a, r, &report.tables[0]);
+    for (size_t i = 0; i < report.table_count; i++) {
+        if (strcmp(report.tables[i].key, "libraries") == 0) { /* absent where nothing was called */
+            take_libraries(a, r, &report.tables[i]);
+        }
     }
     inputs_from_run(a, r->run, &r->inputs);
     add_setup(a, r);

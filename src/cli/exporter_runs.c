@@ -56,11 +56,13 @@ static bool label_taken(const struct exporter *e, const char *label)
     return false;
 }
 
-/* The last part of the path; all of it where two runs would have the same name. */
-static void name_run(const struct exporter *e, struct exporter_run *r)
+/* As found in a folder of runs, else the last part of the path; all of it where two runs would have the
+ * same name. */
+static void name_run(const struct exporter *e, struct exporter_run *r, const char *found_as)
 {
     const char *slash = strrchr(r->path, '/');
-    str_print(r->label, sizeof r->label, "%s", slash != NULL ? slash + 1 : r->path);
+    const char *last = slash != NULL ? slash + 1 : r->path;
+    str_print(r->label, sizeof r->label, "%s", found_as != NULL ? found_as : last);
     if (label_taken(e, r->label)) {
         str_print(r->label, sizeof r->label, "%s", r->path);
     }
@@ -97,7 +99,8 @@ static double ended_when(struct exporter_run *r)
     return over ? (double)st.st_mtime : 0;
 }
 
-static enum status add_run(struct exporter *e, const char *path, bool folder, bool discovered,
+/* `found_as`: its name below a folder of runs; NULL for a run that was named itself. */
+static enum status add_run(struct exporter *e, const char *path, bool folder, const char *found_as,
                            struct err *err)
 {
     struct arena *a = arena_new(0);
@@ -107,7 +110,7 @@ static enum status add_run(struct exporter *e, const char *path, bool folder, bo
     r->scratch = arena_new(0);
     r->path = arena_strdup(a, path);
     r->folder = folder;
-    r->discovered = discovered;
+    r->discovered = found_as != NULL;
     r->last_value = NAN;
     r->set = anomaly_set_new(a, r->scratch, &e->rules);
     enum status got = anomaly_source_open(a, path, NULL, &sink, &r->source, err);
@@ -124,7 +127,7 @@ static enum status add_run(struct exporter *e, const char *path, bool folder, bo
     }
     r->progress = anomaly_source_progress(r->source);
     r->ended_at = folder ? ended_when(r) : 0;
-    name_run(e, r);
+    name_run(e, r, found_as);
     e->runs[e->run_count++] = r;
     return ST_OK;
 }
@@ -140,10 +143,10 @@ enum status exporter_add(struct exporter *e, const char *path, struct err *err)
         return err_sys(err, errno, "cannot find '%s'", path);
     }
     if (!S_ISDIR(st.st_mode)) {
-        return add_run(e, path, false, false, err);
+        return add_run(e, path, false, NULL, err);
     }
     if (anomaly_source_is_run(e->cli->arena, absolute)) {
-        return add_run(e, absolute, true, false, err);
+        return add_run(e, absolute, true, NULL, err);
     }
     if (e->root_count == EXPORTER_ROOTS_MAX) {
         return err_set(err, ST_USAGE, "at most %d folders of runs are followed",
@@ -191,35 +194,51 @@ static void forget_history(struct exporter *e, struct arena *scratch)
     }
 }
 
-void exporter_discover(struct exporter *e)
+/* One folder in a root. History does not displace history: it would be read again and again. */
+static void discover_run(struct exporter *e, struct arena *scratch, const char *path,
+                         const char *found_as)
+{
+    struct err err = {0};
+    int code;
+    if (known(e, path) || !recent(scratch, path)) {
+        return;
+    }
+    if (e->run_count == EXPORTER_RUNS_MAX && anomaly_source_run_ended(scratch, path, &code)) {
+        e->runs_left_out++;
+        return;
+    }
+    if (add_run(e, path, true, found_as, &err) == ST_LIMIT) {
+        e->runs_left_out++;
+    }
+}
+
+/* The runs in a folder, and in its folders as deep as an experiment keeps them: TRIALS/ROUTE/REPEAT. */
+static void discover_in(struct exporter *e, struct arena *scratch, const char *root,
+                        const char *folder, int levels)
 {
     struct fs live = {.prefix = ""};
+    const char *const *names;
+    size_t count;
+    if (fs_list(&live, scratch, folder, &names, &count, NULL) != ST_OK) {
+        return;
+    }
+    for (size_t k = 0; k < count; k++) {
+        const char *path = arena_fmt(scratch, "%s/%s", folder, names[k]);
+        if (anomaly_source_is_run(scratch, path)) {
+            discover_run(e, scratch, path, path + strlen(root) + 1);
+        } else if (levels > 1 && fs_is_dir(&live, scratch, path)) {
+            discover_in(e, scratch, root, path, levels - 1);
+        }
+    }
+}
+
+void exporter_discover(struct exporter *e)
+{
     struct arena *scratch = arena_new(0);
     e->runs_left_out = 0;
     forget_history(e, scratch);
     for (size_t i = 0; i < e->root_count; i++) {
-        const char *const *names;
-        size_t count;
-        if (fs_list(&live, scratch, e->roots[i], &names, &count, NULL) != ST_OK) {
-            continue;
-        }
-        for (size_t k = 0; k < count; k++) {
-            const char *path = arena_fmt(scratch, "%s/%s", e->roots[i], names[k]);
-            if (known(e, path) || !recent(scratch, path)) {
-                continue;
-            }
-            /* History does not displace history: it would be read again and again. */
-            struct err err = {0};
-            int code;
-            if (e->run_count == EXPORTER_RUNS_MAX &&
-                anomaly_source_run_ended(scratch, path, &code)) {
-                e->runs_left_out++;
-                continue;
-            }
-            if (add_run(e, path, true, true, &err) == ST_LIMIT) {
-                e->runs_left_out++;
-            }
-        }
+        discover_in(e, scratch, e->roots[i], e->roots[i], 2);
     }
     arena_free(scratch);
 }

@@ -27,6 +27,9 @@ expect "noise alone" 0 "$ASSAY" compare a1 a2 a3 --against b1
 says "noise alone" out "same: the losses agree"
 says "the inputs are proven" out "2 digests are equal"
 says "the measure is named" out "spread of 3 runs of A"
+# A guarded run that called no library has no table of libraries.
+timeout 60 "$ASSAY" run --guard --no-facts --record guarded -- sh -c 'ls / >/dev/null; echo "step 1 loss 1.0"' >/dev/null 2>&1 || true
+expect "a guarded run without a library call" 0 "$ASSAY" compare --force guarded guarded
 expect "a worse loss" 1 "$ASSAY" compare a1 a2 a3 --against worse
 says "a worse loss" out "different:"
 expect "a crash" 1 "$ASSAY" compare a1 crash

@@ -27,6 +27,9 @@ if command -v promtool >/dev/null; then
     promtool check rules "$SOURCE/examples/monitoring/alerts.yaml" >lint 2>&1 || { echo "FAILED rules:"; cat lint; FAILED=1; }
     promtool test rules "$SOURCE/tests/cli/alerts.yaml" >lint 2>&1 || { echo "FAILED alerts:"; cat lint; FAILED=1; }
 fi
+mkdir -p trials/base && cp -r runs/first trials/base/01
+expect "an experiment's folder" 0 "$ASSAY" exporter --once --root "$hosts/cpu-only/root" trials
+says "a repeat is named with its route" out 'assay_run_step{run="base/01"} 100'
 expect "OpenMetrics" 0 "$ASSAY" exporter --once --openmetrics --root "$hosts/mi300x/root" runs
 [ "$(tail -n 1 out)" = '# EOF' ] || { echo "FAILED: no EOF"; FAILED=1; }
 says "OpenMetrics" out '# TYPE assay_run_anomalies counter'
