@@ -44,6 +44,7 @@ routes:
     about: eager, every tensor guarded
     guard: true
 END
+mkdir -p compile.trials # the exporter looks there from the start
 echo "== eager, compiled, guarded"
 "$assay" exporter --listen 127.0.0.1:9401 compile.trials >exporter.log 2>&1 &
 exporter=$!
