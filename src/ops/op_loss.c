@@ -83,7 +83,8 @@ static void softmax_backward(struct op_problem *p)
     }
 }
 
-/* Backward works on y as it was stored, so every y carries u_mid: once outside, once in the dot. */
+/* Backward works on y as it was stored, so every y carries u_mid: once outside, once in the dot. The
+ * product y dy may be stored as well before it is summed, as PyTorch does on CUDA. */
 static void softmax_bound(struct op_problem *p)
 {
     size_t rows = (size_t)op_int(&p->c, "rows"), n = (size_t)op_int(&p->c, "n");
@@ -96,13 +97,13 @@ static void softmax_bound(struct op_problem *p)
             p->output[0].bound[i * n + j] = relative * y[j];
             double dy = op_dout(p, 0) ? fabs(op_dout(p, 0)[i * n + j]) : 0;
             dot += y[j] * dy;
-            dot_error += y[j] * dy * (relative + p->u_mid + ((double)n + 2) * p->u_acc);
+            dot_error += y[j] * dy * (relative + 2 * p->u_mid + ((double)n + 2) * p->u_acc);
         }
         for (size_t j = 0; op_dout(p, 0) && j < n; j++) {
             double relative = common + fabs(x[j] - r.max) * p->u_acc + p->u_mid + 4 * p->u_acc;
-            double size = fabs(op_dout(p, 0)[i * n + j]) + dot;
-            p->grad[0].bound[i * n + j] = y[j] * (relative * size + dot_error) +
-                                          op_stored_loss(p) * size;
+            double dy = fabs(op_dout(p, 0)[i * n + j]), size = dy + dot;
+            p->grad[0].bound[i * n + j] = y[j] * (relative * size + p->u_mid * dy + dot_error) +
+                                          op_stored_loss(p) * (size + 1);
         }
     }
 }

@@ -5,8 +5,9 @@
  *
  * Bounds. Every line of the formulas is charged with u = u_acc + u_mid per operation, because states
  * in the format of the case round at each of them when nothing is fused. The root halves the relative
- * error of v. Hyper-parameters are exact: an implementation that forms 1 - beta^t in float32 loses
- * u_acc / (1 - beta^t) and is told so.
+ * error of v. A beta may be rounded to the format of the arithmetic, as torch's fused step on CUDA
+ * does: then 1 - beta is off by u_acc beta. 1 - beta^t is exact: an implementation that forms it in
+ * float32 loses u_acc / (1 - beta^t) and is told so.
  */
 #include <math.h>
 
@@ -94,7 +95,8 @@ static void adamw_bound(struct op_problem *p)
     for (size_t i = 0; i < p->input[0].count; i++) {
         double g = fabs(op_in(p, 1)[i]), v = op_out(p, 2)[i];
         double m_size = a.beta1 * fabs(op_in(p, 2)[i]) + (1 - a.beta1) * g;
-        double m_error = 3 * u * m_size + least, v_error = 4 * u * v + least;
+        double m_error = 3 * u * m_size + p->u_acc * a.beta1 * g + least;
+        double v_error = 4 * u * v + p->u_acc * a.beta2 * g * g + least;
         double root = sqrt(v / a.bias2), scale = a.lr / a.bias1 / (root + a.eps);
         /* The root of v that is all rounding may be anything from 0 up. */
         double worst = a.lr / a.bias1 / (sqrt(fmax(0, v - v_error) / a.bias2) + a.eps);

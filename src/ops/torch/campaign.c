@@ -62,6 +62,12 @@ static bool ends_worker(enum torch_verdict v)
     return v == TORCH_FAULTED || v == TORCH_CRASHED || v == TORCH_TIMEOUT || v == TORCH_MISALIGNED;
 }
 
+/* Which of two verdicts a cell shows: what is there in one case and not in another is there. */
+static int rank(enum torch_verdict v)
+{
+    return v == TORCH_NOT_RUN ? 0 : v == TORCH_MISSING ? 1 : v == TORCH_OK ? 2 : 3 + (int)v;
+}
+
 static void note_step(struct campaign *g, struct torch_cell *cell, const struct torch_step *step,
                       const struct torch_result *r, const struct torch_probe *probe,
                       const char *case_text)
@@ -70,7 +76,8 @@ static void note_step(struct campaign *g, struct torch_cell *cell, const struct 
         return;
     }
     cell->probes++;
-    cell->bad += step->verdict > TORCH_NOT_RUN;
+    cell->missing += step->verdict == TORCH_MISSING;
+    cell->bad += step->verdict > TORCH_MISSING;
     if (step->verdict == TORCH_OK) {
         cell->passes = keep(g, case_text);
     }
@@ -80,9 +87,7 @@ static void note_step(struct campaign *g, struct torch_cell *cell, const struct 
         cell->worst.tensor = keep(g, step->worst.tensor);
         cell->worst.index = keep(g, step->worst.index);
     }
-    bool first = cell->verdict == TORCH_NOT_RUN && step->verdict == TORCH_OK;
-    if (first || (step->verdict != TORCH_OK &&
-                  (cell->verdict == TORCH_NOT_RUN || step->verdict > cell->verdict))) {
+    if (rank(step->verdict) > rank(cell->verdict)) {
         cell->verdict = step->verdict;
         cell->case_text = keep(g, case_text);
         cell->probe = *probe;
@@ -169,8 +174,7 @@ static enum status run_way(struct campaign *g, const struct op_problem *p, const
         bool accurate = true;
         TRY(run_probe(g, p, row, &probe, &accurate, err));
         *ret_accurate = *ret_accurate && accurate;
-        if (row->forward.verdict == TORCH_MISSING && row->forward.probes == row->forward.bad &&
-            i == 0) {
+        if (row->forward.missing == row->forward.probes && row->forward.missing > 0 && i == 0) {
             break; /* not there in any layout */
         }
     }
@@ -186,7 +190,41 @@ static enum status make_problem(struct campaign *g, const struct op_case *c,
     return ST_OK;
 }
 
-/* A case in which implementations may differ: the choice that fits is the one that is noted. */
+static void take_rows(struct campaign *g, const struct op_case *c, const char *way,
+                      struct torch_row ret_rows[2])
+{
+    for (int k = 0; k < 2; k++) {
+        ret_rows[k] = *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k);
+    }
+}
+
+static void put_rows(struct campaign *g, const struct op_case *c, const char *way,
+                     const struct torch_row rows[2])
+{
+    for (int k = 0; k < 2; k++) {
+        *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k) = rows[k];
+    }
+}
+
+static size_t bad_of(const struct torch_row rows[2])
+{
+    return rows[0].forward.bad + rows[0].backward.bad + rows[1].forward.bad + rows[1].backward.bad;
+}
+
+/* Says on the rows which choice was taken; `before`: the rows without this case. */
+static void note_choice(struct campaign *g, struct torch_row rows[2],
+                        const struct torch_row before[2], const char *text)
+{
+    for (int k = 0; k < 2; k++) {
+        const struct torch_cell *now = &rows[k].forward, *then = &before[k].forward;
+        bool judged = now->worst.tensor != NULL &&
+                      now->probes - now->missing > then->probes - then->missing;
+        rows[k].note = judged ? keep(g, text) : rows[k].note;
+    }
+}
+
+/* A case in which implementations may differ: the choice that fits is the one that is noted, and
+ * where none fits the one with the fewest bad probes. */
 static enum status run_either(struct campaign *g, const struct op_case *c, const char *param,
                               const char *way, struct err *err)
 {
@@ -197,10 +235,8 @@ static enum status run_either(struct campaign *g, const struct op_case *c, const
     if (choices == NULL || choices->choices == NULL) {
         return err_set(err, ST_USAGE, "'%s' has no choice '%s'", c->op->name, param);
     }
-    struct torch_row before[2];
-    for (int k = 0; k < 2; k++) {
-        before[k] = *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k);
-    }
+    struct torch_row before[2], rows[2], best[2] = {0};
+    take_rows(g, c, way, before);
     size_t probes = g->result->probes;
     bool accurate = false;
     for (size_t i = 0; choices->choices[i] != NULL && !accurate; i++) {
@@ -209,20 +245,19 @@ static enum status run_either(struct campaign *g, const struct op_case *c, const
         struct arena_mark mark = arena_mark(g->scratch);
         TRY(op_case_set(&one, str_of(param), str_of(choices->choices[i]), err));
         TRY(make_problem(g, &one, &p, err));
-        for (int k = 0; k < 2; k++) { /* verdicts of a choice that did not fit do not count */
-            *row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k) = before[k];
-        }
+        put_rows(g, c, way, before); /* verdicts of a choice that did not fit do not count */
         g->result->probes = probes;
         TRY(run_way(g, &p, way, &accurate, err));
         arena_rewind(g->scratch, mark);
-        for (int k = 0; accurate && k < 2; k++) {
-            struct torch_row *row = row_of(g, c->op, way, c->dtype, (enum torch_row_layout)k);
-            bool judged = row->forward.worst.tensor != NULL &&
-                          row->forward.probes > before[k].forward.probes;
-            row->note = judged ? arena_fmt(g->arena, "%s: %s", param, choices->choices[i])
-                               : row->note;
+        take_rows(g, c, way, rows);
+        if (accurate || i == 0 || bad_of(rows) < bad_of(best)) {
+            note_choice(g, rows, before,
+                        arena_fmt(g->scratch, "%s: %s%s", param, accurate ? "" : "nearest to ",
+                                  choices->choices[i]));
+            memcpy(best, rows, sizeof best);
         }
     }
+    put_rows(g, c, way, best);
     return ST_OK;
 }
 
@@ -285,6 +320,7 @@ static void add_cell(struct torch_cell *to, const struct torch_cell *from)
 {
     to->probes += from->probes;
     to->bad += from->bad;
+    to->missing += from->missing;
     if (from->worst.tensor != NULL &&
         (to->worst.tensor == NULL || !(from->worst.ratio <= to->worst.ratio))) {
         to->worst = from->worst;

@@ -26,8 +26,10 @@ struct torch_campaign_options {
 
 /* One step of one row. Texts live on the campaign's arena. */
 struct torch_cell {
-    enum torch_verdict verdict; /* the worst seen; TORCH_NOT_RUN: no probe reached this step */
+    enum torch_verdict verdict; /* the worst seen; TORCH_NOT_RUN: no probe reached this step;
+                                 * TORCH_MISSING: it was there in no case */
     size_t probes, bad;
+    size_t missing; /* probes that this PyTorch says it does not have; not among the bad */
     struct torch_worst worst; /* against its bound, over all probes */
     /* The first probe with that verdict. */
     const char *case_text;

@@ -168,7 +168,7 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
                                 const double *got, struct torch_worst *worst)
 {
     bool wrong = false;
-    double squares = 0, reference = 0;
+    double squares = 0, reference = 0, largest = 0;
     for (size_t i = 0; i < array->count; i++) {
         double want = array->value[i];
         bool same = got[i] == want || (isnan(want) && isnan(got[i]));
@@ -179,6 +179,7 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
         }
         squares += error * error;
         reference += want * want;
+        largest = fmax(largest, fabs(want));
         if (!(ratio <= worst->ratio) || worst->tensor == NULL) {
             *worst = (struct torch_worst){.tensor = name,
                                           .got = got[i],
@@ -202,6 +203,9 @@ static enum torch_verdict judge(struct arena *a, const char *name, const struct 
                                           .ratio = ratio,
                                           .whole = true};
         }
+    }
+    if (worst->tensor == name) {
+        worst->largest = largest;
     }
     return wrong ? TORCH_INACCURATE : TORCH_OK;
 }

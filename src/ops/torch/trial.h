@@ -62,7 +62,8 @@ struct torch_worst {
     const char *tensor; /* "y", "dweight"; NULL: nothing was judged */
     const char *index;  /* "3,17" */
     double got, wanted, error, bound;
-    double ratio; /* error / bound; infinite for NaN */
+    double largest; /* |reference| of the tensor's elements, at most */
+    double ratio;   /* error / bound; infinite for NaN */
     bool
         whole; /* no element: RMS(error)/RMS(value) of the tensor in `error`, its limit in `bound` */
 };

@@ -20,7 +20,8 @@ def classify(error):
     if isinstance(error, (NotImplementedError, AttributeError, ImportError)):
         return "missing"
     if any(w in low for w in ("not implemented", "not supported", "no available kernel", "unsupported",
-                              "is not available", "no viable backend", "does not require grad", "does not support")):
+                              "is not available", "no viable backend", "does not require grad", "does not support",
+                              "no kernel found")):
         return "missing"
     return "error"
 
