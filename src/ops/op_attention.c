@@ -39,6 +39,9 @@ static const struct op_param attention_params[] = {
     {"scale", OP_PARAM_REAL, 0, 1e6, 0, NULL, "factor of the scores; 0 means 1/sqrt(dim)"},
     {"mask_bool", OP_PARAM_FLAG, 0, 1, 0, NULL, "a mask of booleans, true where a key is seen"},
     {"mask_add", OP_PARAM_FLAG, 0, 1, 0, NULL, "a mask that is added to the scores"},
+    {"mask_shift", OP_PARAM_REAL, -1e4, 1e4, 0, NULL,
+     "added to a generated mask_add for every fourth query: the softmax does not feel it, a kernel "
+     "that exponentiates outside a row's maximum does"},
     {"empty_rows", OP_PARAM_INT, 0, 1e6, 0, NULL,
      "generated masks hide everything from so many last queries of each sequence"},
     {"empty", OP_PARAM_CHOICE, 0, 2, 0, empty_names,
@@ -103,6 +106,9 @@ static enum status attention_check(const struct op_case *c, struct err *err)
     if (op_int(c, "empty_rows") && !op_flag(c, "mask_bool") && !op_flag(c, "mask_add")) {
         return err_set(err, ST_USAGE, "attention: empty_rows needs mask_bool or mask_add");
     }
+    if (op_get(c, "mask_shift") != 0 && !op_flag(c, "mask_add")) {
+        return err_set(err, ST_USAGE, "attention: mask_shift needs mask_add");
+    }
     return ST_OK;
 }
 
@@ -119,7 +125,8 @@ static void attention_fill(struct op_problem *p)
             p->input[IN_MASK_BOOL].value[i] = !hidden;
         }
         if (a.mask_add) {
-            double v = hidden ? -INFINITY : op_random_bell(&r);
+            double v = op_random_bell(&r) + (query % 4 == 1 ? op_get(&p->c, "mask_shift") : 0);
+            v = hidden ? -INFINITY : v;
             p->input[IN_MASK_ADD].value[i] = dtype_round(p->input[IN_MASK_ADD].dtype, v);
         }
     }
