@@ -74,7 +74,7 @@ static const char *const description[] = {
     "The library runs in child processes: crashes, hangs and illegal instructions are results, and the "
     "campaign goes on after them.",
     "--torch puts the user's own PyTorch on trial: a small agent runs each operator, forward and "
-    "backward, in the user's interpreter, in every way PyTorch offers and in four placements. A crash, a "
+    "backward, in the user's interpreter, in every way PyTorch offers and in up to six placements. A crash, a "
     "hang and a missing backward are results with names.",
     "--check FILE judges a safetensors file that any framework wrote: the operator's name and "
     "attributes as metadata, tensors input.x, output.y, grad_output.y, grad.x. docs/probe.md lists "

@@ -5,6 +5,7 @@
 
 #include "ops/torch/agent.h"
 #include "ops/torch/fault.h"
+#include "ops/torch/operand.h"
 #include "unit.h"
 
 struct fixture {
@@ -215,6 +216,33 @@ static void test_an_address_belongs_to_the_hole_it_lies_in(void **state)
     arena_free(a);
 }
 
+/* [batch, heads, time, dim] = [2, 3, 5, 4]: strides of each layout, and the elements from first to last. */
+static void test_layouts_have_the_strides_of_their_names(void **state)
+{
+    (void)state;
+
+    const struct {
+        enum torch_layout layout;
+        int64_t stride[4];
+        uint64_t elements;
+    } rows[] = {
+        {TORCH_DENSE, {60, 20, 4, 1}, 120},
+        {TORCH_PADDED, {105, 35, 7, 1}, 207},
+        {TORCH_TRANSPOSED, {60, 20, 1, 5}, 120},
+        {TORCH_TOKEN_MAJOR, {60, 4, 12, 1}, 120},
+    };
+
+    const struct op_tensor spec = {.name = "q"};
+    const struct op_array array = {
+        .spec = &spec, .dtype = DTYPE_BF16, .rank = 4, .dim = {2, 3, 5, 4}, .count = 120};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct torch_operand o;
+        torch_operand_plan(&array, rows[i].layout, 64, &o);
+        assert_memory_equal(o.stride, rows[i].stride, sizeof rows[i].stride);
+        assert_int_equal(o.bytes, 2 * rows[i].elements);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +252,7 @@ int main(void)
         cmocka_unit_test(test_an_answer_and_what_the_process_says_of_itself),
         cmocka_unit_test(test_a_lost_worker_is_a_result_and_the_campaign_goes_on),
         cmocka_unit_test(test_a_worker_that_leaves_after_its_answer_costs_nothing_else),
+        cmocka_unit_test(test_layouts_have_the_strides_of_their_names),
         cmocka_unit_test(test_a_fault_names_operand_side_and_distance),
         cmocka_unit_test(test_an_address_belongs_to_the_hole_it_lies_in),
     };

@@ -17,6 +17,8 @@ static const struct placement {
 } placements[] = {
     {TORCH_DENSE, TORCH_SIDE_END},
     {TORCH_DENSE, TORCH_SIDE_BEGIN},
+    {TORCH_TOKEN_MAJOR, TORCH_SIDE_END}, /* what models do comes before what they might do */
+    {TORCH_LAST_TOKEN_MAJOR, TORCH_SIDE_END},
     {TORCH_PADDED, TORCH_SIDE_END},
     {TORCH_TRANSPOSED, TORCH_SIDE_END},
 };
@@ -152,6 +154,17 @@ static enum status run_probe(struct campaign *g, const struct op_problem *p, str
     return st;
 }
 
+/* Whether a layout is another one than dense for this problem. */
+static bool has_layout(const struct op_problem *p, enum torch_layout layout)
+{
+    size_t four = 0;
+    for (size_t i = 0; i < p->c.op->input_count; i++) {
+        four += p->input[i].spec != NULL && p->input[i].rank == 4 && p->input[i].dim[1] > 1 &&
+                p->input[i].dim[2] > 1;
+    }
+    return layout == TORCH_LAST_TOKEN_MAJOR ? four > 1 : layout != TORCH_TOKEN_MAJOR || four > 0;
+}
+
 /* All placements of one case for one way. */
 static enum status run_way(struct campaign *g, const struct op_problem *p, const char *way,
                            bool *ret_accurate, struct err *err)
@@ -159,6 +172,9 @@ static enum status run_way(struct campaign *g, const struct op_problem *p, const
     *ret_accurate = true;
     for (size_t i = 0; i < ARRAY_LEN(placements); i++) {
         bool dense = placements[i].layout == TORCH_DENSE;
+        if (!has_layout(p, placements[i].layout)) {
+            continue;
+        }
         struct torch_row *row = row_of(g, p->c.op, way, p->c.dtype,
                                        dense ? TORCH_ROW_DENSE : TORCH_ROW_STRIDED);
         if (ends_of(row) >= ENDS_MAX) {

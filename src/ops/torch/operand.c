@@ -9,7 +9,8 @@
 
 const char *torch_layout_name(enum torch_layout layout)
 {
-    static const char *const names[TORCH_LAYOUT_COUNT] = {"dense", "padded", "transposed"};
+    static const char *const names[TORCH_LAYOUT_COUNT] = {
+        "dense", "padded", "transposed", "token-major", "last operand token-major"};
     return names[layout];
 }
 
@@ -32,6 +33,10 @@ void torch_operand_plan(const struct op_array *array, enum torch_layout layout, 
     if (layout == TORCH_TRANSPOSED && array->rank >= 2) {
         order[0] = array->rank - 2;
         order[1] = array->rank - 1;
+    }
+    if (layout == TORCH_TOKEN_MAJOR && array->rank == 4) {
+        order[1] = 1;
+        order[2] = 2;
     }
     int64_t step = 1, last = 0;
     for (size_t i = 0; i < array->rank; i++) {

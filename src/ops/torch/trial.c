@@ -83,13 +83,13 @@ struct request {
 };
 
 /* Lays out one tensor and describes it. */
-static enum status add_operand(struct request *r, const struct op_array *array, bool gradient,
-                               struct err *err)
+static enum status add_operand(struct request *r, const struct op_array *array,
+                               enum torch_layout layout, bool gradient, struct err *err)
 {
     size_t shared_bytes;
     unsigned char *shared = torch_agent_shared(r->agent, &shared_bytes);
     struct torch_operand o;
-    torch_operand_plan(array, r->probe->layout, r->at, &o);
+    torch_operand_plan(array, layout, r->at, &o);
     if (o.bytes > shared_bytes || o.offset > shared_bytes - o.bytes) {
         return err_set(err, ST_LIMIT,
                        "the operands need more than the %zu MiB that are shared with Python",
@@ -101,6 +101,21 @@ static enum status add_operand(struct request *r, const struct op_array *array, 
     return ST_OK;
 }
 
+/* Where the input at `position` lies: the layout of the probe, or dense where it means another one. */
+static enum torch_layout layout_of(const struct op_problem *p, enum torch_layout layout,
+                                   size_t position)
+{
+    if (layout != TORCH_LAST_TOKEN_MAJOR) {
+        return layout;
+    }
+    for (size_t i = position + 1; i < p->c.op->input_count; i++) {
+        if (p->input[i].spec != NULL && p->input[i].rank == 4) {
+            return TORCH_DENSE;
+        }
+    }
+    return TORCH_TOKEN_MAJOR;
+}
+
 static enum status write_tensors(struct request *r, const struct op_problem *p, struct err *err)
 {
     const struct op *op = p->c.op;
@@ -108,7 +123,8 @@ static enum status write_tensors(struct request *r, const struct op_problem *p, 
     json_list(&r->json);
     for (size_t i = 0; i < op->input_count; i++) {
         if (p->input[i].spec != NULL) {
-            TRY(add_operand(r, &p->input[i], r->probe->backward && p->grad[i].spec != NULL, err));
+            TRY(add_operand(r, &p->input[i], layout_of(p, r->probe->layout, i),
+                            r->probe->backward && p->grad[i].spec != NULL, err));
         }
     }
     json_list_end(&r->json);
@@ -116,7 +132,10 @@ static enum status write_tensors(struct request *r, const struct op_problem *p, 
     json_list(&r->json);
     for (size_t i = 0; r->probe->backward && i < op->output_count; i++) {
         if (p->grad_output[i].spec != NULL) {
-            TRY(add_operand(r, &p->grad_output[i], false, err));
+            enum torch_layout layout = r->probe->layout == TORCH_LAST_TOKEN_MAJOR
+                                           ? TORCH_DENSE
+                                           : r->probe->layout;
+            TRY(add_operand(r, &p->grad_output[i], layout, false, err));
         }
     }
     json_list_end(&r->json);

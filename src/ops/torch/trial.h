@@ -18,8 +18,11 @@
 /* How a tensor of two or more dimensions lies in memory; others are dense. */
 enum torch_layout {
     TORCH_DENSE = 0,
-    TORCH_PADDED,     /* rows further apart than they are long; NaN in between */
-    TORCH_TRANSPOSED, /* the last two dimensions exchanged */
+    TORCH_PADDED,      /* rows further apart than they are long; NaN in between */
+    TORCH_TRANSPOSED,  /* the last two dimensions exchanged */
+    TORCH_TOKEN_MAJOR, /* four dimensions, the middle two exchanged: [batch, heads, time, dim] as a
+                             * view of a projection's [batch, time, heads, dim] */
+    TORCH_LAST_TOKEN_MAJOR, /* the last input of four dimensions alone: values of attention */
     TORCH_LAYOUT_COUNT
 };
 
