@@ -445,6 +445,7 @@ static int finish(struct running *r, const struct supervise_result *s)
     int judged;
     int status = supervise_status(s);
     tell_result(r, s);
+    run_folder_trim(r->scratch, r->folder);
     write_kernel_log(r);
     cli_progress(r->cli, "digesting the files that the command was seen reading");
     run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);

@@ -7,14 +7,18 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <sys/stat.h>
 
+#include "base/fs.h"
+
 enum {
     KERNEL_LOG_MAX = 16 << 20,
-    KERNEL_RECORD_MAX = 8192
+    KERNEL_RECORD_MAX = 8192,
+    TRIM_BYTES = 65536 /* a multiple of every page size in use */
 };
 
 static const char *name_by_time(struct arena *a)
@@ -103,6 +107,46 @@ enum status run_folder_log(struct arena *a, const char *folder, const char *name
     }
     *ret_fd = fd;
     return ST_OK;
+}
+
+/* Makes a hole of every block of zeros; reading it gives the same zeros. */
+static void trim_file(const char *path, char *block)
+{
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    off_t at = 0, data;
+    while (fd >= 0 && (data = lseek(fd, at, SEEK_DATA)) >= 0) {
+        at = data / TRIM_BYTES * TRIM_BYTES;
+        ssize_t n = pread(fd, block, TRIM_BYTES, at);
+        if (n <= 0) {
+            break;
+        }
+        bool zero = block[0] == 0 && memcmp(block, block + 1, (size_t)n - 1) == 0;
+        if (zero && fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n) != 0) {
+            break;
+        }
+        at += n;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+void run_folder_trim(struct arena *a, const char *folder)
+{
+    struct fs live = {.prefix = ""};
+    struct arena_mark mark = arena_mark(a);
+    const char *const *names;
+    size_t count;
+    if (fs_list(&live, a, folder, &names, &count, NULL) == ST_OK) {
+        char *block = arena_alloc(a, TRIM_BYTES);
+        for (size_t i = 0; i < count; i++) {
+            struct str name = str_of(names[i]);
+            if (str_starts(name, "record.") && str_ends(name, ".bin")) {
+                trim_file(arena_fmt(a, "%s/%s", folder, names[i]), block);
+            }
+        }
+    }
+    arena_rewind(a, mark);
 }
 
 /* "6,339,5140900,-;text" of /dev/kmsg: level and facility, number, microseconds since boot, flags.

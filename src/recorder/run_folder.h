@@ -23,6 +23,10 @@ enum status run_folder_write(struct arena *a, const char *folder, const char *na
 enum status run_folder_log(struct arena *a, const char *folder, const char *name, int *ret_fd,
                            struct err *err) MUST_USE;
 
+/* Gives the disk back what records reserved and never used; call it when every process has ended. What
+ * cannot be given back (a file system without holes) stays, which harms nothing. */
+void run_folder_trim(struct arena *a, const char *folder);
+
 /* Lines of this machine's kernel log since `from_monotonic_s`, as "[seconds] text" lines. ST_DENIED
  * where the system keeps it from this user. */
 enum status run_folder_kernel_log(struct arena *a, double from_monotonic_s, struct str *ret_text,

@@ -46,6 +46,9 @@ says "no call of a thread is lost" err "8002 library calls recorded"
 expect "children" 0 "${run[@]}" --record fork -- "$JOB" fork
 [ "$(ls fork/record.*.bin | wc -l)" = 3 ] || { echo "FAILED: three processes, not $(ls fork/record.*.bin | wc -l) records"; FAILED=1; }
 
+used=$(du -sk fork | cut -f 1)
+[ "$used" -lt 3000 ] || { echo "FAILED: three short records take $used KiB of disk"; FAILED=1; }
+
 expect "status passed through" 3 "${run[@]}" --record s3 -- sh -c 'exit 3'
 expect "signal passed through" 143 "${run[@]}" --record s15 -- sh -c 'kill -TERM $$'
 expect "no such command" 127 "${run[@]}" --record none -- "$TMP/nowhere"
