@@ -269,8 +269,9 @@ static const char *const description[] = {
     "memory, clock, power, temperature and error counters of the GPUs as far as sysfs tells; memory of "
     "the host.",
     "A RUN is a log, a folder that 'assay run' made, or a folder of such folders or of routes with them "
-    "('assay matrix'), in which new ones are looked for. At most 64 runs are followed; of folders those of the last day. Without RUN only GPUs and "
-    "the host are shown. There is no TLS and no password: listen on 127.0.0.1, or behind a proxy.",
+    "('assay matrix'), in which new ones are looked for. At most 64 runs are followed; of folders those "
+    "of the last day. Without RUN only GPUs and the host are shown. There is no TLS and no password: "
+    "listen on 127.0.0.1, or behind a proxy.",
     NULL,
 };
 
