@@ -127,10 +127,11 @@ void cli_progress(const struct cli *cli, const char *fmt, ...) PRINTF_LIKE(2, 3)
 
 /* ---- help in its forms ---- */
 
-void help_overview(struct strbuf *out);                         /* assay help */
-void help_short(struct strbuf *out, const struct command *cmd); /* -h */
-void help_long(struct strbuf *out, const struct command *cmd);  /* --help: examples first */
-void man_page(struct strbuf *out, const struct command *cmd);   /* mdoc; NULL: assay(1) */
+void help_overview(struct strbuf *out); /* assay help */
+/* -h, and --help with examples first; wrapped at `columns`. */
+void help_short(struct strbuf *out, const struct command *cmd, int columns);
+void help_long(struct strbuf *out, const struct command *cmd, int columns);
+void man_page(struct strbuf *out, const struct command *cmd); /* mdoc; NULL: assay(1) */
 enum status completion_script(struct strbuf *out, const char *shell, struct err *err) MUST_USE;
 
 #endif

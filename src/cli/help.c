@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include "cli/command.h"
+#include "report/report.h"
 
 static void option_left(struct strbuf *out, const struct option_spec *o)
 {
@@ -21,7 +22,7 @@ static void option_left(struct strbuf *out, const struct option_spec *o)
     }
 }
 
-static void option_rows(struct strbuf *out, const struct option_spec *table)
+static void option_rows(struct strbuf *out, const struct option_spec *table, int columns)
 {
     enum {
         COLUMN = 36
@@ -33,10 +34,11 @@ static void option_rows(struct strbuf *out, const struct option_spec *table)
         option_left(out, o);
         size_t width = out->n - start;
         if (width + 2 > COLUMN) {
-            strbuf_fmt(out, "\n%*s%s\n", COLUMN, "", o->help);
+            strbuf_fmt(out, "\n%*s", COLUMN, "");
         } else {
-            strbuf_fmt(out, "%*s%s\n", (int)(COLUMN - width), "", o->help);
+            strbuf_fmt(out, "%*s", (int)(COLUMN - width), "");
         }
+        report_wrap(out, o->help, COLUMN, columns);
     }
 }
 
@@ -65,15 +67,15 @@ void help_overview(struct strbuf *out)
                      "'assay COMMAND -h' lists options, 'assay --version' tells the version.\n");
 }
 
-void help_short(struct strbuf *out, const struct command *cmd)
+void help_short(struct strbuf *out, const struct command *cmd, int columns)
 {
     usage_line(out, cmd);
     strbuf_fmt(out, "%s.\n\n", cmd->summary);
-    option_rows(out, cmd->options);
-    option_rows(out, common_options);
+    option_rows(out, cmd->options, columns);
+    option_rows(out, common_options, columns);
 }
 
-void help_long(struct strbuf *out, const struct command *cmd)
+void help_long(struct strbuf *out, const struct command *cmd, int columns)
 {
     strbuf_addz(out, "Examples:\n");
     for (const struct example *e = cmd->examples; e->command != NULL; e++) {
@@ -83,12 +85,13 @@ void help_long(struct strbuf *out, const struct command *cmd)
     usage_line(out, cmd);
     strbuf_fmt(out, "%s.\n", cmd->summary);
     for (size_t i = 0; cmd->description[i] != NULL; i++) {
-        strbuf_fmt(out, "\n%s\n", cmd->description[i]);
+        strbuf_addc(out, '\n');
+        report_wrap(out, cmd->description[i], 0, columns);
     }
     strbuf_addz(out, "\nOptions:\n");
-    option_rows(out, cmd->options);
+    option_rows(out, cmd->options, columns);
     strbuf_addz(out, "\nOptions of every command:\n");
-    option_rows(out, common_options);
+    option_rows(out, common_options, columns);
     strbuf_addz(out,
                 "\nExit status: 0 nothing wrong, 1 fault found, 2 could not tell, 64 usage.\n");
 }

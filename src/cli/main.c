@@ -91,9 +91,9 @@ static int help_of(struct cli *cli, bool long_form)
     struct strbuf out;
     strbuf_init(&out, cli->arena, 1 << 20);
     if (long_form) {
-        help_long(&out, cli->command);
+        help_long(&out, cli->command, terminal_width());
     } else {
-        help_short(&out, cli->command);
+        help_short(&out, cli->command, terminal_width());
     }
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }

@@ -94,6 +94,10 @@ struct report_format {
 /* Adds a line; more than fit are a mistake of the caller and left out. */
 void report_tell(struct report *r, const char *name, const char *text);
 
+/* A paragraph of words wrapped at `width` columns, with its line end; lines behind the first begin at column
+ * `indent`. Names in it may come from a file: what a terminal would obey is shown as '?'. */
+void report_wrap(struct strbuf *out, const char *text, int indent, int width);
+
 /* NULL when there is no format of that name. */
 const struct report_format *report_format_find(const char *name);
 

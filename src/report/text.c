@@ -61,10 +61,9 @@ static void safe_line(struct strbuf *out, const char *text, size_t max)
               max); /* without: evidence that is a place alone */
 }
 
-/* Paragraph wrapped at the width, hanging under column LABEL. Names in it may come from a file. */
-static void wrapped(struct strbuf *out, const char *text, int width)
+void report_wrap(struct strbuf *out, const char *text, int indent, int width)
 {
-    size_t room = (size_t)(width > LABEL + 30 ? width - LABEL : 60);
+    size_t room = (size_t)(width > indent + 30 ? width - indent : 60);
     size_t column = 0;
     struct str rest = str_trim(str_of(text));
     struct str word;
@@ -73,7 +72,7 @@ static void wrapped(struct strbuf *out, const char *text, int width)
             continue;
         }
         if (column != 0 && column + 1 + word.n > room) {
-            strbuf_fmt(out, "\n%*s", LABEL, "");
+            strbuf_fmt(out, "\n%*s", indent, "");
             column = 0;
         }
         if (column != 0) {
@@ -104,7 +103,7 @@ static void body(struct strbuf *out, const struct report_options *o, const struc
 {
     if (f->claim != NULL && f->claim[0] != '\0') {
         label(out, o, "why");
-        wrapped(out, f->claim, o->width);
+        report_wrap(out, f->claim, LABEL, o->width);
     }
     for (size_t i = 0; i < f->evidence.count; i++) {
         label(out, o, i == 0 ? "evidence" : "");
@@ -232,7 +231,7 @@ static void render(const struct report *r, const struct report_options *o, struc
     }
     for (size_t i = 0; i < r->notes.count; i++) {
         strbuf_fmt(out, "%-*s", LABEL, "note");
-        wrapped(out, r->notes.items[i], o->width);
+        report_wrap(out, r->notes.items[i], LABEL, o->width);
     }
     if (r->verdict != NULL) {
         strbuf_addz(out, bold(o));
