@@ -68,7 +68,7 @@ static const struct example examples[] = {
 
 static const struct option_spec options[] = {
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name"},
+     "no:NAME or yes:NAME: a library or function, by part of its name or path"},
     REPORT_OPTIONS,
     {0},
 };

@@ -529,7 +529,7 @@ static const struct option_spec options[] = {
     {"env", 'e', OPTION_REPEAT, "NAME=VALUE",
      "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name"},
+     "no:NAME or yes:NAME: a library or function, by part of its name or path"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},
     {"hang", 0, OPTION_VALUE, "SECONDS",
      "Take stacks after so long without output or call (default: 600)"},

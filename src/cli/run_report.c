@@ -48,7 +48,8 @@ enum status run_report_check_expect(const char *expect, struct err *err)
     return err_set(
         err, ST_USAGE,
         "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
-        "library (its file and the folder that holds it) or function, as in no:hipblaslt",
+        "library (its file and the folder that holds it, or with a slash its whole path) or function, "
+        "as in no:hipblaslt",
         expect);
 }
 
@@ -56,22 +57,25 @@ enum status run_report_check_expect(const char *expect, struct err *err)
  * distribution lets the user choose, as blis-openmp/libblas.so.3. */
 static const char *file_in_folder(const struct value *row)
 {
-    const char *path = row[6].string;
+    const char *path = row[RUN_STORY_PATH].string;
     const char *at = strrchr(path, '/');
     while (at != NULL && at > path && at[-1] != '/') {
         at--;
     }
-    return at != NULL ? at : row[0].string;
+    return at != NULL ? at : row[RUN_STORY_LIBRARY].string;
 }
 
+/* A name with a slash is asked of the whole path, another one of the file and the folder that holds it. */
 static int64_t calls_matching(const struct report_table *t, const char *name, const char **ret_seen)
 {
     int64_t calls = 0;
     for (size_t i = 0; i < t->row_count; i++) {
         const struct value *row = &t->cells[i * t->column_count];
-        const char *file = file_in_folder(row);
-        if (strcasestr(file, name) != NULL || strcasestr(row[1].string, name) != NULL) {
-            calls += row[3].integer;
+        const char *file = strchr(name, '/') != NULL ? row[RUN_STORY_PATH].string
+                                                     : file_in_folder(row);
+        if (strcasestr(file, name) != NULL ||
+            strcasestr(row[RUN_STORY_FUNCTION].string, name) != NULL) {
+            calls += row[RUN_STORY_CALLS].integer;
             *ret_seen = file;
         }
     }

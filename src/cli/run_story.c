@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "cli/library_name.h"
 #include "cli/run_stack.h"
 #include "cli/run_story_gpu.h"
 #include "facts/elf.h"
@@ -140,17 +141,25 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
     if (uses->count > 1) {
         qsort(uses->items, uses->count, sizeof *uses->items, by_calls);
     }
+    struct library_files files = {0};
+    for (size_t i = 0; i < uses->count; i++) {
+        if (uses->items[i].path[0] != '\0') {
+            library_files_add(a, &files, (struct library_file){.path = uses->items[i].path});
+        }
+    }
     struct value *cells = arena_array(a, uses->count * COLUMNS + 1, sizeof *cells);
     for (size_t i = 0; i < uses->count; i++) {
         const struct use *u = &uses->items[i];
         struct value *row = &cells[i * COLUMNS];
-        row[0] = value_string(u->library);
-        row[1] = value_string(u->function);
+        row[RUN_STORY_LIBRARY] = value_string(
+            u->path[0] != '\0' ? library_name(a, (struct library_file){.path = u->path}, &files)
+                               : u->library);
+        row[RUN_STORY_FUNCTION] = value_string(u->function);
         row[2] = value_string(u->caller);
-        row[3] = value_int((int64_t)u->calls);
+        row[RUN_STORY_CALLS] = value_int((int64_t)u->calls);
         row[4] = value_real((double)u->nanoseconds * 1e-9);
         row[5] = value_bool(u->exact);
-        row[6] = value_string(u->path);
+        row[RUN_STORY_PATH] = value_string(u->path);
     }
     return (struct report_table){.key = "libraries",
                                  .heading = "libraries that served the run:",
