@@ -356,7 +356,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
         *VEC_PUSH(a, &r.notes) = arena_fmt(
             a,
             "the calls of %zu processes were not recorded: no room on the disk of %s (a "
-            "process takes 8 MiB and 1 MiB a thread)",
+            "process takes 10 MiB and 1 MiB a thread)",
             j->story.no_room, folder);
     } else if (j->story.record_count == 0) {
         *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "

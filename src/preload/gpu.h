@@ -38,8 +38,14 @@ void gpu_guard_stream(uint64_t stream);
 void gpu_arguments(struct record_entry *e, const void *driver_function, void **arguments,
                    uint64_t caller);
 
-/* The kernel behind a launch handle, named once. `get_name` may be NULL. */
+/* The kernel behind a launch handle, named once. */
 void gpu_name(uint64_t key, const char *name);
-bool gpu_has_name(uint64_t key);
+
+/* Counts a launch of it; true when its name is not known and was not asked for by this before. */
+bool gpu_count_launch(uint64_t key);
+
+/* A function of the driver, as the code at `caller` would find it, or in the driver library that is loaded: code
+ * that looks the driver up by name has it in no scope. `slot` keeps the answer for the process. */
+void *gpu_driver_symbol(_Atomic(void *) *slot, const char *name, uint64_t caller);
 
 #endif

@@ -10,7 +10,7 @@
  *   entries      ring_count * ring_entries * record_entry
  *   allocations  alloc_slots * record_alloc: open addressing by address; freed blocks stay until
  *                their slot is needed
- *   names        name_slots * record_name: kernel names by function handle
+ *   names        name_slots * record_name: kernel names by function handle, with their launches
  *   bindings     binding_slots * record_binding: which library served whose calls
  *
  * An entry is written before the call (state OPEN) and closed after it. An entry whose state is
@@ -28,14 +28,14 @@
 #define RECORD_MAGIC "ASSAYREC"
 
 enum {
-    RECORD_VERSION = 1,
+    RECORD_VERSION = 2,
     RECORD_HEADER_BYTES = 4096,
     RECORD_RINGS = 128,
     RECORD_RING_ENTRIES =
         4096, /* a power of two; a ring is reserved on disk when a thread takes it */
     RECORD_HOOKS_MAX = 192,
     RECORD_ALLOC_SLOTS = 1 << 17, /* a power of two */
-    RECORD_NAME_SLOTS = 1 << 13,  /* a power of two */
+    RECORD_NAME_SLOTS = 1 << 12,  /* a power of two */
     RECORD_BINDINGS = 512,
 };
 
@@ -168,9 +168,11 @@ struct record_alloc {
     uint32_t tid;
 };
 
+/* A kernel by its handle. Names of AMD's products reach 855 characters. */
 struct record_name {
     _Atomic uint64_t key;
-    char name[248];
+    _Atomic uint64_t launches; /* through any hook of this process; exact */
+    char name[1008];           /* "": looked for, and nobody told it */
 };
 
 /* Calls of `hook` from [caller_low, caller_high) went to the function at `real`. */
