@@ -24,6 +24,7 @@
 #include "cli/run_environment.h"
 #include "cli/run_gpu_guard.h"
 #include "cli/run_inputs.h"
+#include "cli/run_logs.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/run_served.h"
@@ -257,6 +258,9 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
             }
         }
     }
+    if (cli_flag(r->cli, "library-logs")) {
+        run_logs_bound(r->scratch, r->folder);
+    }
     arena_rewind(r->scratch, mark);
     pid_t pids[PROCESS_TREE_MAX];
     size_t processes = process_tree(getpid(), pids, PROCESS_TREE_MAX);
@@ -379,6 +383,7 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                         before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
                                                           : library);
     run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    run_logs_variables(r->cli, r->folder, &env, &r->notes);
     guard_variables(r, &env);
     char **list = arena_array(a, env.count + 1, sizeof *list);
     for (size_t i = 0; i < env.count; i++) {
@@ -530,6 +535,8 @@ static const struct option_spec options[] = {
      "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
      "no:NAME or yes:NAME: a library or function, by part of its name or path"},
+    {"library-logs", 0, OPTION_VALUE, "NAMES",
+     "Keep the logs of maths libraries: all, or of hipblaslt,rocblas,miopen,cublaslt,cudnn"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},
     {"hang", 0, OPTION_VALUE, "SECONDS",
      "Take stacks after so long without output or call (default: 600)"},

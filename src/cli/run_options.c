@@ -5,6 +5,8 @@
 
 #include "base/str.h"
 
+#include "cli/run_logs.h"
+
 struct number_rule {
     const char *name;
     double least;
@@ -74,5 +76,6 @@ enum status run_options_check(const struct cli *cli, struct err *err)
 {
     TRY(check_numbers(cli, err));
     TRY(check_variables(cli, err));
+    TRY(run_logs_check(cli, err));
     return check_guard(cli, err);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -267,12 +268,35 @@ static void read_settings(void)
     settings.on = true;
 }
 
+/* Logs of libraries that know no place-holder for the process get its number here: run --library-logs. */
+static void name_library_logs(void)
+{
+    static const char *const names[][2] = {{"ROCBLAS_LOG_BENCH_PATH", "/library.rocblas."},
+                                           {"CUDNN_LOGDEST_DBG", "/library.cudnn."}};
+    size_t folder = strlen(settings.folder);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = variable(names[i][0]);
+        if (value == NULL || strncmp(value, settings.folder, folder) != 0 ||
+            strncmp(value + folder, names[i][1], strlen(names[i][1])) != 0) {
+            continue; /* the user's own */
+        }
+        char room[sizeof settings.folder + 100];
+        struct text t = {.p = room, .size = sizeof room};
+        text_add(&t, settings.folder);
+        text_add(&t, names[i][1]);
+        text_number(&t, (uint64_t)getpid());
+        text_add(&t, ".log");
+        setenv(names[i][0], room, 1);
+    }
+}
+
 __attribute__((constructor)) static void start(void)
 {
     int kept = errno;
     read_settings();
     if (settings.on) {
         read_identity();
+        name_library_logs();
         /* Another user's program (setuid) cannot write there: the file is not made, nothing else. */
         if (pthread_atfork(NULL, NULL, in_child) != 0) {
             settings.on = false;

@@ -127,7 +127,7 @@ int MODULE_LAUNCH(void *function, unsigned gx, unsigned gy, unsigned gz, unsigne
 
 int GET_FUNCTION(void **function, void *module, const char *name)
 {
-    static char names[8][64];
+    static char names[32][256];
     static int used;
     (void)module;
     for (int i = 0; i < used; i++) {
@@ -136,7 +136,7 @@ int GET_FUNCTION(void **function, void *module, const char *name)
             return 0;
         }
     }
-    if (used == 8) {
+    if (used == 32) {
         return 2;
     }
     memcpy(names[used], name, strnlen(name, sizeof names[used] - 1));
