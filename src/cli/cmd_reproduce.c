@@ -68,7 +68,7 @@ static const char *fault_of_run(const struct reproduce_job *j)
 static enum status check_content(const struct reproduce_job *j, struct err *err)
 {
     const struct suspects *s = &j->suspects;
-    if (s->records == 0) {
+    if (s->records == 0 && s->logged == 0) {
         return err_set(
             err, ST_ABSENT,
             "%s holds no record that can be read%s%s: no process called a hooked library, "

@@ -335,9 +335,12 @@ enum status report_path_make(struct cli *cli, const char *folder, struct report 
     add_notes(p);
     struct report r = {.command = "report", .schema_version = 1, .notes = p->notes};
     r.lists[r.list_count++] = (struct report_list){.key = "answers", .findings = &p->answers};
-    r.tables[r.table_count++] = kernels_table(p);
-    r.tables[r.table_count++] = products_table(p);
-    r.tables[r.table_count++] = p->story.libraries;
+    const struct report_table tables[] = {kernels_table(p), products_table(p), p->story.libraries};
+    for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+        if (tables[i].row_count > 0) {
+            r.tables[r.table_count++] = tables[i];
+        }
+    }
     r.numbers[r.number_count++] = (struct report_number){"calls", (int64_t)p->story.calls};
     r.numbers[r.number_count++] = (struct report_number){"launches", (int64_t)p->kernels.launches};
     bool nothing = p->story.calls == 0 && p->log.products.count == 0;
