@@ -32,6 +32,7 @@
 #include "cli/session.h"
 #include "diagnosis/metric_line.h"
 #include "facts/facts_json.h"
+#include "recorder/marks.h"
 #include "recorder/open_files.h"
 #include "recorder/process_tree.h"
 #include "recorder/record_format.h"
@@ -253,8 +254,11 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
         for (size_t i = 0; i < count; i++) {
             struct str name = str_of(names[i]);
             if (str_starts(name, "record.") && str_ends(name, ".bin")) {
-                calls += record_reader_progress(
-                    arena_fmt(r->scratch, "%s/%s", r->folder, names[i]));
+                const char *path = arena_fmt(r->scratch, "%s/%s", r->folder, names[i]);
+                calls += record_reader_progress(path);
+                if (cli_flag(r->cli, "marks")) {
+                    marks_take(path);
+                }
             }
         }
     }
@@ -383,6 +387,10 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                         before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
                                                           : library);
     run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    if (cli_flag(r->cli, "marks")) {
+        run_environment_set(a, &env, "ASSAY_RECORD_MARKS",
+                            arena_fmt(a, "%.0f", run_options_number(r->cli, "marks", 1)));
+    }
     run_logs_variables(r->cli, r->folder, &env, &r->notes);
     guard_variables(r, &env);
     char **list = arena_array(a, env.count + 1, sizeof *list);
@@ -535,6 +543,8 @@ static const struct option_spec options[] = {
      "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
      "no:NAME or yes:NAME: a library or function, by part of its name or path"},
+    {"marks", 0, OPTION_VALUE, "N",
+     "Let the GPU mark every N-th call of each stream: how far it came when it faults or hangs"},
     {"library-logs", 0, OPTION_VALUE, "NAMES",
      "Keep the logs of maths libraries: all, or of hipblaslt,rocblas,miopen,cublaslt,cudnn"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},

@@ -18,6 +18,7 @@ static const struct number_rule number_rules[] = {
     {"guard-every", 1, 1e9, true},
     {"guard-min", 1, 1e15, true},
     {"timeout", 0.001, 1e9, false},
+    {"marks", 1, 1e6, true},
     {"hang", 1, 1e9, false},
 };
 

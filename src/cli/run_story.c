@@ -16,6 +16,7 @@
 #include "cli/library_name.h"
 #include "cli/run_stack.h"
 #include "cli/run_story_gpu.h"
+#include "cli/run_story_marks.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -489,6 +490,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);
     run_story_gpu(a, &r, &maps, name, story);
+    run_story_marks(a, &r, name, story);
     tell_guard(a, &p, story);
     if (r.head.lost_threads > 0) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(

@@ -84,6 +84,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     /* The first fault is the one that matters; others follow from it. */
     if (h != NULL && atomic_compare_exchange_strong(&h->fault.present, &expected, 2)) {
         describe(&h->fault, info, context);
+        gpu_marks_look();
         maps_write();
         atomic_store(&h->fault.present, 1);
     }

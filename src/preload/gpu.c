@@ -44,8 +44,10 @@ void gpu_close(struct record_entry *e, int result)
         h->gpu_fault.ring = ring_index();
         h->gpu_fault.time_ns = clock_ns();
         h->gpu_fault.begin_ns = e->begin_ns;
+        gpu_marks_look();
         atomic_store(&h->gpu_fault.present, 1);
     }
+    gpu_marks_after(e, result);
     record_close(e, result);
 }
 

@@ -30,6 +30,11 @@ enum gpu_platform {
 void *gpu_guard_take(enum gpu_platform platform, size_t size, uint64_t caller);
 /* True when `p` was guarded and is back in the pool. */
 bool gpu_guard_give_back(void *p);
+/* Progress marks (marks.c). Gives the call its number on its stream; the mark follows the call. */
+void gpu_marks_number(struct record_entry *e, enum gpu_platform platform, uint64_t stream,
+                      uint64_t caller);
+void gpu_marks_after(const struct record_entry *e, int result);
+
 /* Every stream that work is put on is told here: one stream or several decides how blocks are reused. */
 void gpu_guard_stream(uint64_t stream);
 

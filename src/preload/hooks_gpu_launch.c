@@ -30,6 +30,11 @@ struct launch {
     const void *stream;
 };
 
+static enum gpu_platform platform_of(enum hook hook)
+{
+    return hook_rows[hook].name[0] == 'h' ? GPU_HIP : GPU_CUDA;
+}
+
 static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
 {
     struct record_entry *e = record_begin(hook, RECORD_LAUNCH, caller);
@@ -42,6 +47,7 @@ static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const 
             .block = {l->block.x, l->block.y, l->block.z},
             .shared_bytes = (uint32_t)l->shared_bytes,
         };
+        gpu_marks_number(e, platform_of(hook), (uint64_t)(uintptr_t)l->stream, caller);
         record_open(e);
     }
     return e;

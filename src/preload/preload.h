@@ -42,6 +42,7 @@ struct settings {
     bool quarantine;        /* freed blocks become holes: use after free is seen */
     bool gpu_guard;         /* proven on this device by whoever started us */
     uint64_t gpu_alignment; /* of guarded device blocks; a power of two */
+    unsigned marks;         /* calls from progress mark to progress mark; 0: none */
     bool guard_off_by_test; /* a test plants a guard that does not work */
 };
 extern struct settings settings;
@@ -106,6 +107,10 @@ void guard_describe(struct record_header *h);
 /* The child of a fork: nobody else holds the lock. */
 void guard_after_fork(void);
 void gpu_guard_after_fork(void);
+void gpu_marks_after_fork(void);
+
+/* Writes into the record how far each stream came; safe in a signal handler. */
+void gpu_marks_look(void);
 
 /* ---- fatal signals (fault.c) ---- */
 

@@ -230,6 +230,7 @@ static void in_child(void)
     ring_forget();
     guard_after_fork();
     gpu_guard_after_fork();
+    gpu_marks_after_fork();
     atomic_store(&file, NULL);
     atomic_store(&making, 0);
 }
@@ -265,6 +266,7 @@ static void read_settings(void)
         (settings.gpu_alignment & (settings.gpu_alignment - 1)) != 0) {
         settings.gpu_alignment = 16;
     }
+    settings.marks = (unsigned)number_of("ASSAY_RECORD_MARKS", 0);
     settings.on = true;
 }
 

@@ -21,6 +21,9 @@ mask() {
     echo "exit $?"
     "$assay" run --no-facts --guard --record mask-guard -- python3 "$here/forgotten_mask_job.py" 1000
     echo "exit $?"
+    echo "== the same with progress marks behind every call"
+    "$assay" run --no-facts --guard --marks 1 --record mask-marks -- python3 "$here/forgotten_mask_job.py" 1000
+    echo "exit $?"
 }
 
 # Imports of the next process run beside the steps of this one; from there on one process has the GPU at a time.
