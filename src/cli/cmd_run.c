@@ -382,11 +382,22 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                        "libassay-record.so is not next to the assay program; a build "
                        "folder, dist/ and an installation hold both");
     }
+    if (strpbrk(library, " :") != NULL) {
+        return err_set(err, ST_UNSUPPORTED,
+                       "'%s' has a space or a colon in its path, which LD_PRELOAD cannot hold; put "
+                       "assay into a folder without",
+                       library);
+    }
     const char *before = run_environment_get(&env, "LD_PRELOAD");
     run_environment_set(a, &env, "LD_PRELOAD",
                         before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
                                                           : library);
     run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    /* A program built with AddressSanitizer refuses to start behind a preloaded library otherwise. */
+    const char *asan = run_environment_get(&env, "ASAN_OPTIONS");
+    run_environment_set(a, &env, "ASAN_OPTIONS",
+                        arena_fmt(a, "%s%sverify_asan_link_order=0", asan != NULL ? asan : "",
+                                  asan != NULL && *asan != '\0' ? ":" : ""));
     if (cli_flag(r->cli, "marks")) {
         run_environment_set(a, &env, "ASSAY_RECORD_MARKS",
                             arena_fmt(a, "%.0f", run_options_number(r->cli, "marks", 1)));

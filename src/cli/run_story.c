@@ -428,6 +428,19 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
                               .confidence = 1};
         add_evidence(a, f, p->source, "start-up proof failed");
     }
+    if (h->guard == RECORD_GUARD_FOREIGN) {
+        story->guard_proven = false;
+        struct finding *f = VEC_PUSH(a, &story->findings);
+        *f = (struct finding){.id = "guard-not-proven",
+                              .severity = SEVERITY_UNKNOWN,
+                              .title = "the program brings its own memory functions: not guarded",
+                              .claim = "Its free() is not the one that the recorder sees (a static "
+                                       "jemalloc or tcmalloc, or a sanitizer), so guarded blocks "
+                                       "would be given back to somebody who does not know them. "
+                                       "Nothing was guarded in this process.",
+                              .confidence = 1};
+        add_evidence(a, f, p->source, "free is defined by the program itself");
+    }
     if (h->guard == RECORD_GUARD_FULL) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(
             a,

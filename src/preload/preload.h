@@ -75,6 +75,9 @@ void *raw_dlsym(void *handle, const char *name);
  * object. NULL when no loaded library has it. */
 void *real_symbol(enum hook hook, uint64_t caller);
 
+/* Whether an address lies in the recorder: a symbol that leads back to us is none. */
+bool is_ours(const void *p);
+
 /* Remembers `real` for callers whose own scope does not have it (they looked it up by name), and returns
  * our function for the hook; NULL when it has none. */
 void *real_symbol_fallback(enum hook hook, void *real);
@@ -83,7 +86,10 @@ void *real_symbol_fallback(enum hook hook, void *real);
  * The answer is kept for the process. */
 void *optional_symbol(const char *name, uint64_t caller);
 
-/* Writes all that was looked up so far into the record. */
+/* After a library was unloaded: forgets what was found in it and for it, before another takes its addresses. */
+void real_symbols_after_unload(void);
+
+/* Writes what was looked up since the last time into the record. */
 void bindings_write(struct record_header *h);
 
 /* ---- allocations (alloc_table.c) ---- */
@@ -115,6 +121,7 @@ void gpu_marks_look(void);
 /* ---- fatal signals (fault.c) ---- */
 
 void fault_start(void);
+void fault_after_fork(void);
 /* Loads what the stack walk needs: done when a record is made, so that the helpers of a job pay nothing. */
 void fault_warm_up(void);
 

@@ -228,6 +228,7 @@ struct record_header *record_file(void)
 static void in_child(void)
 {
     ring_forget();
+    fault_after_fork();
     guard_after_fork();
     gpu_guard_after_fork();
     gpu_marks_after_fork();
@@ -235,12 +236,29 @@ static void in_child(void)
     atomic_store(&making, 0);
 }
 
+/* The first of the launchers' variables that is a number: torchrun, Open MPI, PMIx, MPICH and Intel MPI, MVAPICH, SLURM. */
+static int first_number(const char *const *names)
+{
+    int value = -1;
+    for (; *names != NULL && value < 0; names++) {
+        value = number_of(*names, -1);
+    }
+    return value;
+}
+
 static void read_identity(void)
 {
-    identity.rank = number_of("RANK",
-                              number_of("OMPI_COMM_WORLD_RANK", number_of("SLURM_PROCID", -1)));
-    identity.local_rank = number_of("LOCAL_RANK", number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1));
-    identity.world_size = number_of("WORLD_SIZE", number_of("OMPI_COMM_WORLD_SIZE", -1));
+    static const char *const ranks[] = {"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK", "MV2_COMM_WORLD_RANK",  "SLURM_PROCID",
+                                        NULL};
+    static const char *const local_ranks[] = {"LOCAL_RANK",      "OMPI_COMM_WORLD_LOCAL_RANK",
+                                              "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK",
+                                              "SLURM_LOCALID",   NULL};
+    static const char *const sizes[] = {"WORLD_SIZE",          "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS",         NULL};
+    identity.rank = first_number(ranks);
+    identity.local_rank = first_number(local_ranks);
+    identity.world_size = first_number(sizes);
     if (gethostname(identity.host, sizeof identity.host - 1) != 0) {
         identity.host[0] = '\0';
     }

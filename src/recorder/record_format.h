@@ -236,6 +236,7 @@ enum record_guard_state {
     RECORD_GUARD_PROVEN,
     RECORD_GUARD_UNPROVEN, /* asked for, and the planted over-read did not fault */
     RECORD_GUARD_FULL,     /* the limit on mappings was reached: later blocks are plain */
+    RECORD_GUARD_FOREIGN,  /* the program frees through a function of its own */
 };
 
 enum record_ending {
