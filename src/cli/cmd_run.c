@@ -31,7 +31,9 @@
 #include "cli/run_stacks.h"
 #include "cli/session.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/prefix.h"
 #include "facts/facts_json.h"
+#include "recorder/line_ranks.h"
 #include "recorder/marks.h"
 #include "recorder/open_files.h"
 #include "recorder/process_tree.h"
@@ -55,8 +57,9 @@ struct running {
     struct run_inputs_kept inputs;
     struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
-    int metrics;                  /* file descriptor, -1 when it failed */
-    double start;                 /* seconds, CLOCK_MONOTONIC */
+    struct line_ranks ranks;
+    int metrics;  /* file descriptor, -1 when it failed */
+    double start; /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -196,6 +199,20 @@ static void write_kernel_log(struct running *r)
 
 /* ---- while it runs ---- */
 
+/* The rank that the line names in front of it, as some launchers do, or else the one that was seen writing it. */
+static void write_rank(struct running *r, struct str line, struct strbuf *out)
+{
+    int rank = prefix_parse(line, 0).rank;
+    int local_rank = -1;
+    if (rank < 0 && !line_ranks_find(&r->ranks, r->scratch, line, &rank, &local_rank)) {
+        return;
+    }
+    strbuf_fmt(out, ", \"rank\": %d", rank);
+    if (local_rank >= 0) {
+        strbuf_fmt(out, ", \"local_rank\": %d", local_rank);
+    }
+}
+
 static void on_line(void *ctx, int stream, const char *text, size_t n)
 {
     struct running *r = ctx;
@@ -215,6 +232,7 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     if (m.step >= 0 || counted) {
         strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
     }
+    write_rank(r, (struct str){.p = text, .n = n}, &out);
     if (save) {
         strbuf_addz(&out, ", \"event\": \"save\"");
     }
@@ -436,6 +454,7 @@ static enum status prepare(struct running *r, struct supervise_options *o, struc
     o->ctx = r;
     o->tick = on_tick;
     o->hung = on_hung;
+    line_ranks_start(r->folder, &r->ranks);
     o->line = on_line;
     TRY(run_folder_log(a, r->folder, "stdout.log", &o->stdout_log, err));
     TRY(run_folder_log(a, r->folder, "stderr.log", &o->stderr_log, err));
@@ -510,6 +529,7 @@ static int run_run(struct cli *cli)
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     int status = finish(&r, &result);
+    line_ranks_end(&r.ranks);
     arena_free(r.scratch);
     return status;
 }

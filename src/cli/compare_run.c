@@ -198,8 +198,10 @@ static enum status load_folder(struct cli *cli, const struct knowledge *k, struc
             take_expectations(r, report.lists[i].findings);
         }
     }
-    if (report.table_count > 0) {
-        take_libraries(a, r, &report.tables[0]);
+    for (size_t i = 0; i < report.table_count; i++) {
+        if (strcmp(report.tables[i].key, "libraries") == 0) {
+            take_libraries(a, r, &report.tables[i]);
+        }
     }
     inputs_from_run(a, r->run, &r->inputs);
     add_setup(a, r);

@@ -32,6 +32,7 @@ struct judged {
     const struct tree *run;
     struct run_story story;
     struct run_curves curves;
+    struct run_ranks ranks;
     struct diagnosis diagnosis;
     struct finding_list causes; /* of records and logs, the surest first */
     struct finding_list checks; /* expectations, the guard */
@@ -265,13 +266,35 @@ static void draw(struct judged *j, const char *folder, struct report *r)
     struct arena *a = j->cli->arena;
     struct err err = {0};
     j->curves = (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
-    enum status status = run_curves_read(a, folder, &j->curves, &err);
+    enum status status = run_curves_read(a, folder, &j->curves, &j->ranks, &err);
     if (status != ST_OK && status != ST_ABSENT) {
         *VEC_PUSH(a, &r->notes) = arena_fmt(a, "the metrics cannot be drawn: %s", err.text);
     }
-    struct run_drawn drawn = {.name = folder, .curves = &j->curves};
-    run_curves_plot(a, &drawn, 1, r);
+    size_t count = j->ranks.count > 1 ? j->ranks.count : 1;
+    struct run_drawn *drawn = arena_array(a, count, sizeof *drawn);
+    drawn[0] = (struct run_drawn){.name = folder, .curves = &j->curves};
+    for (size_t i = 0; i < j->ranks.count; i++) {
+        drawn[i] = (struct run_drawn){.name = arena_fmt(a, "rank %d", j->ranks.items[i].rank),
+                                      .curves = &j->ranks.items[i].curves};
+    }
+    run_curves_plot(a, drawn, count < PLOT_CURVES_MAX ? count : PLOT_CURVES_MAX, r);
     run_curves_spans(a, j->run, &j->curves, &j->story, r);
+}
+
+static struct report_table tell_ranks(struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    const char *slow = NULL;
+    struct report_table t = run_curves_ranks(a, &j->ranks, &slow);
+    if (slow != NULL) {
+        *VEC_PUSH(a, &j->checks) = (struct finding){
+            .id = "rank-slow",
+            .severity = SEVERITY_NOTE,
+            .confidence = 0.8,
+            .title = slow,
+            .claim = "Each step of the others waits for it, where gradients are exchanged."};
+    }
+    return t;
 }
 
 static const char *bytes_text(struct arena *a, const char *text)
@@ -349,6 +372,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     struct report r = {.command = "run", .schema_version = 1, .notes = j->story.notes};
     draw(j, folder, &r);
     tell(j, &r);
+    struct report_table ranks = tell_ranks(j);
     for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
         *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
     }
@@ -384,6 +408,9 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     }
     if (j->story.processes.count > 1) {
         r.tables[r.table_count++] = j->story.process_table;
+    }
+    if (j->ranks.count > 1) {
+        r.tables[r.table_count++] = ranks;
     }
     r.numbers[r.number_count++] = (struct report_number){"calls", (int64_t)j->story.calls};
     r.numbers[r.number_count++] = (struct report_number){"guarded_blocks",

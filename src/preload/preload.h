@@ -42,6 +42,7 @@ struct settings {
     bool quarantine;        /* freed blocks become holes: use after free is seen */
     bool gpu_guard;         /* proven on this device by whoever started us */
     uint64_t gpu_alignment; /* of guarded device blocks; a power of two */
+    int rank, local_rank;   /* -1: the environment does not tell */
     unsigned marks;         /* calls from progress mark to progress mark; 0: none */
     bool guard_off_by_test; /* a test plants a guard that does not work */
 };
@@ -124,6 +125,11 @@ void fault_start(void);
 void fault_after_fork(void);
 /* Loads what the stack walk needs: done when a record is made, so that the helpers of a job pay nothing. */
 void fault_warm_up(void);
+
+/* ---- lines of output (output.c) ---- */
+
+void output_start(void);
+void output_after_fork(void);
 
 /* ---- which library an address belongs to (maps.c) ---- */
 

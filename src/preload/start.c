@@ -232,6 +232,7 @@ static void in_child(void)
     guard_after_fork();
     gpu_guard_after_fork();
     gpu_marks_after_fork();
+    output_after_fork();
     atomic_store(&file, NULL);
     atomic_store(&making, 0);
 }
@@ -316,6 +317,9 @@ __attribute__((constructor)) static void start(void)
     read_settings();
     if (settings.on) {
         read_identity();
+        settings.rank = identity.rank;
+        settings.local_rank = identity.local_rank;
+        output_start();
         name_library_logs();
         /* Another user's program (setuid) cannot write there: the file is not made, nothing else. */
         if (pthread_atfork(NULL, NULL, in_child) != 0) {
