@@ -237,7 +237,8 @@ static void in_child(void)
     atomic_store(&making, 0);
 }
 
-/* The first of the launchers' variables that is a number: torchrun, Open MPI, PMIx, MPICH and Intel MPI, MVAPICH, SLURM. */
+/* The first of the launchers' variables that is a number: torchrun, Open MPI, PMIx, MPICH and Intel MPI,
+ * MVAPICH, SLURM. */
 static int first_number(const char *const *names)
 {
     int value = -1;

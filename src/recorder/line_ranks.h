@@ -22,8 +22,8 @@ struct line_ranks {
 
 void line_ranks_start(const char *folder, struct line_ranks *ret_ranks);
 
-/* The writer of the line (without its end), each of whose lines is told once. False when no process with a rank is known to
- * have written it. `scratch` is rewound. */
+/* The writer of the line (without its end), each of whose lines is told once. False when no process with a
+ * rank is known to have written it. `scratch` is rewound. */
 bool line_ranks_find(struct line_ranks *r, struct arena *scratch, struct str line, int *ret_rank,
                      int *ret_local_rank);
 

@@ -2,9 +2,10 @@
 /*
  * A GPU run-time on CPU memory for tests of the recorder: the functions of CUDA (or with FAKE_HIP of HIP)
  * that the hooks wrap. Kernels are the two below; a fault in one becomes the sticky error 700, as on a
- * device. Virtual memory is mmap, so a hole is a hole. Kernel "hang" never ends: what is put on the device behind it is
- * not done, and waiting for it takes for ever. Writes from a stream happen at once; with FAKE_GPU=late 300 ms later, as if
- * the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=capturing says that every stream is being captured.
+ * device. Virtual memory is mmap, so a hole is a hole. Kernel "hang" never ends: what is put on the device
+ * behind it is not done, and waiting for it takes for ever. Writes from a stream happen at once; with
+ * FAKE_GPU=late 300 ms later, as if the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=capturing says
+ * that every stream is being captured.
  */
 #include <pthread.h>
 #include <setjmp.h>

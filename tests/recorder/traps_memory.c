@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* With PRELOAD a library that a user preloads: it counts aligned allocations on their way. Without, a program that brings its
- * own malloc and free, as with a static jemalloc, and takes aligned memory from libc. */
+/* With PRELOAD a library that a user preloads: it tells of aligned allocations on their way. Without, a program
+ * that brings its own malloc and free, as with a static jemalloc. */
 #ifdef PRELOAD
 # include <dlfcn.h>
 #endif
