@@ -5,7 +5,9 @@
  *
  * Source of the numbers: cublas_api.h and library_types.h of CUDA 12.9 and 13.0.
  */
+#include <dlfcn.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/str.h"
 #include "base/vec.h"
@@ -29,7 +31,8 @@ enum {
     COMPUTE_32F = 68,
     COMPUTE_64F = 70,
     COMPUTE_32F_TF32 = 77,
-    ALGORITHM_DEFAULT = -1
+    ALGORITHM_DEFAULT = -1,
+    MATH_FULL_SUMS = 16 /* CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION */
 };
 
 struct cublas_api {
@@ -43,6 +46,7 @@ struct cublas_api {
                         int b_type, int ldb, long long stride_b, const void *beta, void *c,
                         int c_type, int ldc, long long stride_c, int batch, int compute,
                         int algorithm);
+    int (*math_mode)(void *handle, int mode);
     int (*version)(void *handle, int *version);
     const char *(*status_name)(int status);
 };
@@ -64,6 +68,7 @@ static const struct library_symbol symbols[] = {
     ROW("cublasDestroy_v2", destroy, CORE),
     ROW("cublasGemmEx", gemm, CORE),
     ROW("cublasGemmStridedBatchedEx", gemm_batched, CORE),
+    ROW("cublasSetMathMode", math_mode, VERSION),
     ROW("cublasGetVersion_v2", version, VERSION),
     ROW("cublasGetStatusName", status_name, VERSION),
 };
@@ -73,6 +78,19 @@ static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcu
                                     "/usr/local/cuda/lib64/libcublas.so", "libcublas.so"};
 static const char *const python_patterns[] = {"nvidia/cu1[0-9]/lib/libcublas.so.[0-9]*",
                                               "nvidia/cublas/lib/libcublas.so.[0-9]*"};
+
+/* libcublas needs libcublasLt, which lies beside it; a wheel's folder is not among those that the loader searches. */
+static void open_beside(struct arena *a, const char *path)
+{
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    const char *name = slash != NULL ? strstr(slash, "libcublas.so") : NULL;
+    if (name != NULL) {
+        const char *beside = arena_fmt(a, "%.*slibcublasLt.so%s", (int)(name - path), path,
+                                       name + strlen("libcublas.so"));
+        (void)dlopen(beside,
+                     RTLD_LAZY | RTLD_GLOBAL); /* where it fails, opening libcublas says why */
+    }
+}
 
 static enum status cublas_status(const struct gemm_library *library, int status, struct err *err,
                                  const char *what)
@@ -108,6 +126,7 @@ static enum status cublas_open(struct arena *a, struct device *device, const cha
         library_find_in_python(a, python_patterns[i], &list);
     }
     *VEC_PUSH(a, &list) = NULL;
+    open_beside(a, path);
     TRY(library_open(a, path, list.items, &library->library, err));
     library_bind(&library->library, symbols, ARRAY_LEN(symbols), &library->api, library->missing);
     if (library->missing[CORE] != NULL) {
@@ -115,6 +134,11 @@ static enum status cublas_open(struct arena *a, struct device *device, const cha
                        library->library.path, library->missing[CORE]);
     }
     TRY(cublas_status(library, library->api.create(&library->handle), err, "starting"));
+    if (library->api.math_mode !=
+        NULL) { /* partial sums in 16 bits are no fault that is looked for */
+        TRY(cublas_status(library, library->api.math_mode(library->handle, MATH_FULL_SUMS), err,
+                          "setting the mode of sums"));
+    }
     str_print(library->version, sizeof library->version, "unknown");
     int version = 0;
     if (library->api.version != NULL && library->api.version(library->handle, &version) == 0) {
