@@ -91,7 +91,7 @@ static const struct example examples[] = {
 
 static const struct option_spec options[] = {
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name or path"},
+     "no:NAME, yes:NAME: a library or function, by part of name or path; or kernel:NAME"},
     {"path", 0, OPTION_FLAG, NULL,
      "The path that the run took: kernels, products, and what ran attention and convolutions"},
     REPORT_OPTIONS,

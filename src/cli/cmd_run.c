@@ -573,7 +573,7 @@ static const struct option_spec options[] = {
     {"env", 'e', OPTION_REPEAT, "NAME=VALUE",
      "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name or path"},
+     "no:NAME, yes:NAME: a library or function, by part of name or path; or kernel:NAME"},
     {"marks", 0, OPTION_VALUE, "N",
      "Let the GPU mark every N-th call of each stream: how far it came when it faults or hangs"},
     {"library-logs", 0, OPTION_VALUE, "NAMES",

@@ -13,6 +13,57 @@
 
 #include "recorder/record_reader.h"
 
+enum {
+    KERNELS_FILE_MAX = 4 << 20
+};
+
+enum status path_kernels_table(const struct cli *cli, struct kernel_paths *ret_paths,
+                               struct err *err)
+{
+    const struct fs fs = {.prefix = ""};
+    const char *dir = cli_value(cli, "knowledge", NULL);
+    const char *name = "kernels.tsv";
+    struct str text = kernel_paths_builtin();
+    if (dir != NULL) {
+        name = arena_fmt(cli->arena, "%s/kernels.tsv", dir);
+        TRY(fs_read(&fs, cli->arena, name, KERNELS_FILE_MAX, &text, err));
+    }
+    return kernel_paths_read(cli->arena, text, name, ret_paths, err);
+}
+
+const char *path_kernels_doubt(struct arena *a, const struct path_kernels *k)
+{
+    return k->launches == 0 ? "No launch of a kernel is on record at all."
+           : k->unnamed > 0 ? arena_fmt(a,
+                                        "%" PRIu64 " of %" PRIu64
+                                        " launches are of kernels whose name nobody told.",
+                                        k->unnamed, k->launches)
+           : k->lost > 0    ? "Names of kernels found no room in a record."
+           : k->graphs > 0
+               ? arena_fmt(a,
+                           "%" PRIu64 " graphs were launched; kernels that run only inside a graph "
+                           "are not seen unless they were launched or looked up before.",
+                           k->graphs)
+               : NULL;
+}
+
+uint64_t path_kernels_matching(const struct path_kernels *k, const char *text,
+                               const char **ret_seen)
+{
+    uint64_t launches = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        const struct path_kernel *one = &k->items[i];
+        bool matches = strcasestr(one->name, text) != NULL ||
+                       (one->path != NULL && (strcasestr(one->path->feature, text) != NULL ||
+                                              strcasestr(one->path->path, text) != NULL));
+        if (matches && one->launches > 0) {
+            *ret_seen = launches == 0 ? one->name : *ret_seen;
+            launches += one->launches;
+        }
+    }
+    return launches;
+}
+
 static int by_launches(const void *px, const void *py)
 {
     const struct path_kernel *x = px;

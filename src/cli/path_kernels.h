@@ -5,6 +5,7 @@
 
 #include "base/finding.h"
 
+#include "cli/command.h"
 #include "knowledge/kernel_paths.h"
 
 struct path_kernel {
@@ -24,9 +25,20 @@ struct path_kernels {
     size_t records;
 };
 
+/* The table that is built in, or DIR/kernels.tsv of --knowledge DIR. */
+enum status path_kernels_table(const struct cli *cli, struct kernel_paths *ret_paths,
+                               struct err *err) MUST_USE;
+
 enum status path_kernels_read(struct arena *a, const char *folder, const struct kernel_paths *paths,
                               struct path_kernels *ret_kernels, struct text_list *notes,
                               struct err *err) MUST_USE;
+
+/* What keeps "none was launched" from being told, as a sentence; NULL when nothing does. */
+const char *path_kernels_doubt(struct arena *a, const struct path_kernels *k);
+
+/* Launches of kernels that have `text` in their name, in their feature or in their path. ret_seen: one of them. */
+uint64_t path_kernels_matching(const struct path_kernels *k, const char *text,
+                               const char **ret_seen);
 
 /* A feature as one sentence: "FlashAttention of PyTorch: 240 launches; softmax: …". NULL when none was launched. */
 const char *path_kernels_ways(struct arena *a, const struct path_kernels *k, const char *feature);

@@ -16,7 +16,6 @@
 #include "cli/session.h"
 
 enum {
-    KERNELS_FILE_MAX = 4 << 20,
     KERNELS_SHOWN = 40,
     NAME_SHOWN = 100, /* bytes of a kernel's name in a table */
     PRODUCTS_SHOWN = 200,
@@ -59,32 +58,13 @@ static void add_kernels(struct path *p, struct finding *f, const char *feature)
     }
 }
 
-/* What keeps "none was launched" from being told. */
-static const char *doubt(struct path *p)
-{
-    const struct path_kernels *k = &p->kernels;
-    struct arena *a = p->cli->arena;
-    return k->launches == 0 ? "No launch of a kernel is on record at all."
-           : k->unnamed > 0 ? arena_fmt(a,
-                                        "%" PRIu64 " of %" PRIu64
-                                        " launches are of kernels whose name nobody told.",
-                                        k->unnamed, k->launches)
-           : k->lost > 0    ? "Names of kernels found no room in a record."
-           : k->graphs > 0
-               ? arena_fmt(a,
-                           "%" PRIu64 " graphs were launched; kernels that run only inside a graph "
-                           "are not seen unless they were launched or looked up before.",
-                           k->graphs)
-               : NULL;
-}
-
 /* A feature whose kernels are there, or the sentence of their absence, or that neither can be told. */
 static void tell(struct path *p, const char *id, const char *feature, const char *title,
                  const char *absent, const char *absent_claim)
 {
     struct arena *a = p->cli->arena;
     const char *ways = path_kernels_ways(a, &p->kernels, feature);
-    const char *why = doubt(p);
+    const char *why = path_kernels_doubt(a, &p->kernels);
     if (ways != NULL) {
         add_kernels(p,
                     answer(p, id, SEVERITY_OK, arena_fmt(a, "%s: %s", title, ways),
@@ -145,7 +125,7 @@ static void tell_3d(struct path *p)
         *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "library log", .text = logged};
         return;
     }
-    if (launches == 0 && others != NULL && doubt(p) == NULL) {
+    if (launches == 0 && others != NULL && path_kernels_doubt(a, &p->kernels) == NULL) {
         struct finding *f = answer(p, "path-conv3d", SEVERITY_UNKNOWN,
                                    "convolution in 3D: cannot be told",
                                    arena_fmt(a,
@@ -299,19 +279,6 @@ static void add_notes(struct path *p)
 
 /* --- the whole --------------------------------------------------------------------------------- */
 
-static enum status load_table(struct path *p, struct err *err)
-{
-    const struct fs fs = {.prefix = ""};
-    const char *dir = cli_value(p->cli, "knowledge", NULL);
-    const char *name = "kernels.tsv";
-    struct str text = kernel_paths_builtin();
-    if (dir != NULL) {
-        name = arena_fmt(p->cli->arena, "%s/kernels.tsv", dir);
-        TRY(fs_read(&fs, p->cli->arena, name, KERNELS_FILE_MAX, &text, err));
-    }
-    return kernel_paths_read(p->cli->arena, text, name, &p->table, err);
-}
-
 enum status report_path_make(struct cli *cli, const char *folder, struct report *ret_report,
                              int *ret_status, struct err *err)
 {
@@ -326,7 +293,7 @@ enum status report_path_make(struct cli *cli, const char *folder, struct report 
     if (!fs_exists(&fs, a, arena_fmt(a, "%s/run.json", full))) {
         return err_set(err, ST_ABSENT, "%s is no run folder: 'assay run' makes one", folder);
     }
-    TRY(load_table(p, err));
+    TRY(path_kernels_table(cli, &p->table, err));
     TRY(run_story_load(a, full, &p->story, err));
     TRY(path_kernels_read(a, full, &p->table, &p->kernels, &p->notes, err));
     TRY(run_logs_read(a, full, &p->log, &p->cut, err));

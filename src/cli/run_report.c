@@ -14,6 +14,7 @@
 #include "base/tree.h"
 #include "base/vec.h"
 
+#include "cli/path_kernels.h"
 #include "cli/run_curves.h"
 #include "cli/run_hang.h"
 #include "cli/run_story.h"
@@ -31,6 +32,7 @@ struct judged {
     const char *folder;
     const struct tree *run;
     struct run_story story;
+    struct path_kernels kernels;
     struct run_curves curves;
     struct run_ranks ranks;
     struct diagnosis diagnosis;
@@ -50,7 +52,7 @@ enum status run_report_check_expect(const char *expect, struct err *err)
         err, ST_USAGE,
         "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
         "library (its file and the folder that holds it, or with a slash its whole path) or function, "
-        "as in no:hipblaslt",
+        "as in no:hipblaslt; or kernel:NAME, part of a launched kernel or of what report --path calls it",
         expect);
 }
 
@@ -83,26 +85,45 @@ static int64_t calls_matching(const struct report_table *t, const char *name, co
     return calls;
 }
 
+/* How often what `name` stands for was seen: calls of a library or function, or for "kernel:NAME" launches.
+ * ret_doubt: why not seeing it proves nothing; NULL when it does. */
+static int64_t count_seen(struct judged *j, const char *name, const char **ret_seen,
+                          const char **ret_doubt)
+{
+    static const char kernel[] = "kernel:";
+    if (strncmp(name, kernel, strlen(kernel)) == 0) {
+        *ret_doubt = path_kernels_doubt(j->cli->arena, &j->kernels);
+        return (int64_t)path_kernels_matching(&j->kernels, name + strlen(kernel), ret_seen);
+    }
+    *ret_doubt =
+        j->story.calls == 0
+            ? "No call of a hooked library was recorded at all, so absence proves nothing: "
+              "the program may link its libraries statically."
+            : NULL;
+    return calls_matching(&j->story.libraries, name, ret_seen);
+}
+
 static void judge_expect(struct judged *j, const char *expect)
 {
     struct arena *a = j->cli->arena;
     bool wanted = str_starts(str_of(expect), "yes:");
     const char *name = expect + (wanted ? 4 : 3);
     const char *seen = "";
-    int64_t calls = calls_matching(&j->story.libraries, name, &seen);
+    const char *doubt = NULL;
+    int64_t count = count_seen(j, name, &seen, &doubt);
+    bool kernel = strncmp(name, "kernel:", 7) == 0;
     struct finding *f = VEC_PUSH(a, &j->checks);
     *f = (struct finding){.confidence = 1};
-    const char *text = arena_fmt(a, "%" PRId64 " calls match '%s'%s%s", calls, name,
-                                 calls > 0 ? ", for instance in " : "", seen);
+    const char *text = arena_fmt(a, "%" PRId64 " %s match '%s'%s%s", count,
+                                 kernel ? "launches" : "calls", name,
+                                 count > 0 ? ", for instance in " : "", seen);
     *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "records", .text = text};
-    if (j->story.calls == 0) {
+    if (count == 0 && doubt != NULL) {
         f->id = "expectation-untold";
         f->severity = SEVERITY_UNKNOWN;
         f->title = arena_fmt(a, "cannot tell whether %s holds", expect);
-        f->claim =
-            "No call of a hooked library was recorded at all, so absence proves nothing: the "
-            "program may link its libraries statically.";
-    } else if ((calls > 0) == wanted) {
+        f->claim = doubt;
+    } else if ((count > 0) == wanted) {
         f->id = "expectation-met";
         f->severity = SEVERITY_OK;
         f->title = arena_fmt(a, "%s holds", expect);
@@ -112,9 +133,11 @@ static void judge_expect(struct judged *j, const char *expect)
         f->severity = SEVERITY_ERROR;
         f->title = arena_fmt(a, "%s does not hold", expect);
         f->claim =
-            wanted ? "The library was to be used, and no call of it was recorded."
-                   : "The library was to be left, and calls of it were recorded: the switch that "
-                     "should have prevented them is not in effect.";
+            kernel   ? (wanted ? "The kernel was to be launched, and no launch of it was recorded."
+                               : "The kernel was not to be launched, and it was.")
+            : wanted ? "The library was to be used, and no call of it was recorded."
+                     : "The library was to be left, and calls of it were recorded: the switch that "
+                       "should have prevented them is not in effect.";
     }
 }
 
@@ -359,6 +382,10 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     j->folder = folder;
     TRY(read_run(j, folder, err));
     TRY(run_story_load(a, folder, &j->story, err));
+    struct kernel_paths table;
+    struct text_list unread = {0}; /* the story has a note of each */
+    TRY(path_kernels_table(cli, &table, err));
+    TRY(path_kernels_read(a, folder, &table, &j->kernels, &unread, err));
     TRY(diagnose_logs(j, k, folder, err));
     collect(j);
     judge_gpu_guard(j);

@@ -32,6 +32,12 @@ for platform in cuda hip; do
     says "$platform, dimensions not told" out "convolution in 3D: cannot be told"
 done
 
+expect "kernels as expected" 0 "$ASSAY" report hip-direct --expect yes:kernel:chunk_gated_delta_rule --expect "yes:kernel:linear attention" --expect no:kernel:ncdhw
+expect "a kernel that was not launched" 1 "$ASSAY" report hip-direct --expect yes:kernel:fused_recurrent
+says "a kernel that was not launched" out "no launch of it was recorded"
+expect "a kernel that was" 1 "$ASSAY" report hip-back --expect "no:kernel:convolution in 3D"
+says "a kernel that was" out "naive_conv_ab_nonpacked_fwd_ncdhw"
+
 # --- logs of libraries, over the fakes of AMD's
 export LD_LIBRARY_PATH=$FAKES
 expect "all logs" 0 "${run[@]}" --library-logs all --record lt -- "$JOB_LT" 3 64
@@ -40,6 +46,7 @@ ls lt/library.hipblaslt.*.log >/dev/null || { echo "FAILED: no log of hipBLASLt"
 expect "its path" 2 "${path[@]}" lt # it launches no kernel that is seen
 says "the product" out "NT 64x64x94 bfloat16"
 says "its solution" out "103"
+expect "kernels that nobody saw" 2 "$ASSAY" report lt --expect no:kernel:ncdhw
 expect "its path, JSON" 2 "${path[@]}" lt --json
 jq -e '.logged[0] | .library == "hipblaslt" and .calls == 3 and .solution == 103 and (.bench | startswith("hipblaslt-bench --api_method c -m 64 "))' out >/dev/null ||
     { echo "FAILED: JSON of the logged product"; cat out; FAILED=1; }
