@@ -20,7 +20,9 @@ enum {
     PAGE_BYTES = 4096,
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
-    REASON_OF_OURS = -1
+    REASON_OF_OURS = -1,
+    NOT_INITIALIZED = 3,
+    NO_CONTEXT = 201
 };
 
 _Static_assert(RECORD_MARKS *WORD_SPACING <= PAGE_BYTES, "the words have one page");
@@ -105,6 +107,12 @@ static void begin_marks(struct record_header *h, enum gpu_platform p, uint64_t c
     uint64_t device = 0;
     if (rc == 0) {
         rc = functions.pointer(&device, page, 0);
+    }
+    if (rc == NOT_INITIALIZED ||
+        rc == NO_CONTEXT) { /* the first call of the process: asked again at the next */
+        munmap(page, PAGE_BYTES);
+        atomic_store(&state, START_NOT_YET);
+        return;
     }
     if (rc != 0) {
         stop_marks(RECORD_MARKS_REFUSED, rc);

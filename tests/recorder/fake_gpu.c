@@ -4,8 +4,8 @@
  * that the hooks wrap. Kernels are the two below; a fault in one becomes the sticky error 700, as on a
  * device. Virtual memory is mmap, so a hole is a hole. Kernel "hang" never ends: what is put on the device
  * behind it is not done, and waiting for it takes for ever. Writes from a stream happen at once; with
- * FAKE_GPU=late 300 ms later, as if the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=capturing says
- * that every stream is being captured.
+ * FAKE_GPU=late 300 ms later, as if the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=early once
+ * only, FAKE_GPU=capturing says that every stream is being captured.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -204,7 +204,8 @@ int HOST_REGISTER(void *p, size_t size, unsigned flags)
     (void)p;
     (void)size;
     (void)flags;
-    return is_mode("refuse") ? 801 : 0;
+    static int asked;
+    return is_mode("refuse") ? 801 : is_mode("early") && asked++ == 0 ? 201 : 0;
 }
 
 int HOST_POINTER(uint64_t *device, void *p, unsigned flags)

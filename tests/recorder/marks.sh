@@ -40,6 +40,8 @@ for platform in cuda hip; do
 
     FAKE_GPU=refuse expect "$platform, refused" 0 "${run[@]}" --marks 1 --record "$platform-refused" -- "$job" good direct
     told "$platform, refused" "the driver refused them with error 801"
+    FAKE_GPU=early expect "$platform, before there is a context" 124 "${run[@]}" --marks 1 --timeout 1 --record "$platform-early" -- "$job" good direct 1 hang
+    told "$platform, before there is a context" "the last that completed is number 2 (kernel add); next: 3 kernel hang"
     FAKE_GPU=capturing expect "$platform, captured" 124 "${run[@]}" --marks 1 --timeout 1 --record "$platform-captured" -- "$job" good direct 1 hang
     told "$platform, captured streams get no mark" "none of them known to have completed"
 done
