@@ -3,6 +3,7 @@
 #include "cli/path_kernels.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,8 +25,10 @@ enum status path_kernels_table(const struct cli *cli, struct kernel_paths *ret_p
     const char *dir = cli_value(cli, "knowledge", NULL);
     const char *name = "kernels.tsv";
     struct str text = kernel_paths_builtin();
-    if (dir != NULL) {
-        name = arena_fmt(cli->arena, "%s/kernels.tsv", dir);
+    char full[PATH_MAX];
+    if (dir != NULL && realpath(dir, full) != NULL &&
+        fs_exists(&fs, cli->arena, arena_fmt(cli->arena, "%s/kernels.tsv", full))) {
+        name = arena_fmt(cli->arena, "%s/kernels.tsv", full);
         TRY(fs_read(&fs, cli->arena, name, KERNELS_FILE_MAX, &text, err));
     }
     return kernel_paths_read(cli->arena, text, name, ret_paths, err);

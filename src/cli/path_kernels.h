@@ -25,7 +25,7 @@ struct path_kernels {
     size_t records;
 };
 
-/* The table that is built in, or DIR/kernels.tsv of --knowledge DIR. */
+/* DIR/kernels.tsv of --knowledge DIR where that folder has one, else the table that is built in. */
 enum status path_kernels_table(const struct cli *cli, struct kernel_paths *ret_paths,
                                struct err *err) MUST_USE;
 

@@ -8,6 +8,7 @@ run=("$ASSAY" run --no-facts)
 path=("$ASSAY" report --path)
 
 # --- kernels, over the fake run-times
+export LD_LIBRARY_PATH=${JOB_CUDA%/*}
 for platform in cuda hip; do
     [ "$platform" = cuda ] && job=$JOB_CUDA || job=$JOB_HIP
     for how in direct lookup; do
@@ -37,6 +38,13 @@ expect "a kernel that was not launched" 1 "$ASSAY" report hip-direct --expect ye
 says "a kernel that was not launched" out "no launch of it was recorded"
 expect "a kernel that was" 1 "$ASSAY" report hip-back --expect "no:kernel:convolution in 3D"
 says "a kernel that was" out "naive_conv_ab_nonpacked_fwd_ncdhw"
+
+cp -r "$SOURCE/knowledge" own; printf 'feature\tpath\tneedles\nattention\tmine\tchunk_gated\n' >own/kernels.tsv
+expect "a table of one's own" 0 "${path[@]}" hip-direct --knowledge own
+says "a table of one's own" out "attention: mine: 10 launches"
+printf 'feature\tpath\tneedles\nattention\n' >own/kernels.tsv
+expect "a broken table" 2 "${path[@]}" hip-direct --knowledge own
+says "a broken table" err "kernels.tsv:2"
 
 # --- logs of libraries, over the fakes of AMD's
 export LD_LIBRARY_PATH=$FAKES
