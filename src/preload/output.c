@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Digests of the lines that a process with a rank writes (line_format.h). write(2) is left as it is: it is only looked
+ * Digests of the lines that a Python program with a rank writes (line_format.h). write(2) is left as it is: it is only looked
  * at, and only for descriptors 1 and 2 of such a process.
  */
 #include <dlfcn.h>
@@ -114,8 +114,9 @@ static void look_at(int fd, const unsigned char *p, size_t n)
 
 EXPORT ssize_t write(int fd, const void *buf, size_t n)
 {
-    if (settings.on && settings.rank >= 0 && (fd == STDOUT_FILENO || fd == STDERR_FILENO) &&
-        buf != NULL) {
+    /* The helpers of a job (cat, tee), which have its rank as well, leave no file. */
+    if (settings.on && settings.rank >= 0 && settings.is_python &&
+        (fd == STDOUT_FILENO || fd == STDERR_FILENO) && buf != NULL) {
         look_at(fd, buf, n);
     }
     write_function f = (write_function)atomic_load_explicit(&real_write, memory_order_relaxed);

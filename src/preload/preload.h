@@ -43,6 +43,7 @@ struct settings {
     bool gpu_guard;         /* proven on this device by whoever started us */
     uint64_t gpu_alignment; /* of guarded device blocks; a power of two */
     int rank, local_rank;   /* -1: the environment does not tell */
+    bool is_python;         /* the program is an interpreter of Python */
     unsigned marks;         /* calls from progress mark to progress mark; 0: none */
     bool guard_off_by_test; /* a test plants a guard that does not work */
 };

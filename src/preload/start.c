@@ -320,6 +320,8 @@ __attribute__((constructor)) static void start(void)
         read_identity();
         settings.rank = identity.rank;
         settings.local_rank = identity.local_rank;
+        const char *slash = strrchr(identity.program, '/');
+        settings.is_python = slash != NULL && strncmp(slash + 1, "python", 6) == 0;
         output_start();
         name_library_logs();
         /* Another user's program (setuid) cannot write there: the file is not made, nothing else. */

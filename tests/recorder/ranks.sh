@@ -46,6 +46,8 @@ says "its anomalies" out "rank 2 step"
 # A launcher that names ranks in front of the lines; a job without ranks.
 expect "named in front" 0 "${run[@]}" --record named -- sh -c 'echo "[rank1]: step: 1 loss: 0.5"; echo "[default0]:step: 1 loss: 0.25"'
 jq -es '[.[] | .rank] == [1, 0]' named/metrics.jsonl >/dev/null || { echo "FAILED: ranks in front"; cat named/metrics.jsonl; FAILED=1; }
+expect "helpers with a rank" 0 env RANK=0 "${run[@]}" --record helpers -- sh -c 'echo "loss: 1" | cat; echo "loss: 2" | tee copy'
+if ls helpers/lines.* 2>/dev/null; then echo "FAILED: lines of helpers"; FAILED=1; fi
 expect "one process" 0 "${run[@]}" --record one -- python3 -c 'print("step: 1 loss: 0.5")'
 jq -es '.[0] | has("rank") | not' one/metrics.jsonl >/dev/null || { echo "FAILED: a rank from nowhere"; FAILED=1; }
 if ls one/lines.* 2>/dev/null; then echo "FAILED: lines of a process without a rank"; FAILED=1; fi
