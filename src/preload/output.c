@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Digests of the lines that a Python program with a rank writes (line_format.h). write(2) is left as it is: it is only looked
- * at, and only for descriptors 1 and 2 of such a process.
+ * Digests of the lines that a Python program with a rank writes (line_format.h). write(2) is left as it is: it
+ * is only looked at, and only for descriptors 1 and 2 of such a process.
  */
 #include <dlfcn.h>
 #include <errno.h>

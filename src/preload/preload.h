@@ -135,6 +135,8 @@ void output_after_fork(void);
 /* ---- which library an address belongs to (maps.c) ---- */
 
 void maps_write(void);
+/* Takes the list away: the process has nothing to tell. */
+void maps_forget(void);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t clock_ns(void);

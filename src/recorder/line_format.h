@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Which rank of a job wrote a line: ranks of one node share one output, and a pipe does not tell who wrote into it.
- * Each process that has a rank keeps lines.<pid> in the run folder: a ring of digests of the lines it wrote to its
+ * Each Python process that has a rank keeps lines.<pid> in the run folder: a ring of digests of the lines it wrote to its
  * standard output and error through write(2), as Python does. The supervisor looks a line up by its digest. The one
  * header that the preloaded writer and the reader share.
  */

@@ -46,6 +46,9 @@ says "no call of a thread is lost" err "8002 library calls recorded"
 expect "children" 0 "${run[@]}" --record fork -- "$JOB" fork
 [ "$(ls fork/record.*.bin | wc -l)" = 3 ] || { echo "FAILED: three processes, not $(ls fork/record.*.bin | wc -l) records"; FAILED=1; }
 
+expect "helpers of a job" 0 "${run[@]}" --record helpers -- sh -c 'head -c 100000 /dev/zero | cat >/dev/null'
+if ls helpers/record.* helpers/maps.* 2>/dev/null; then echo "FAILED: a helper left a record"; FAILED=1; fi
+
 expect "status passed through" 3 "${run[@]}" --record s3 -- sh -c 'exit 3'
 expect "signal passed through" 143 "${run[@]}" --record s15 -- sh -c 'kill -TERM $$'
 expect "no such command" 127 "${run[@]}" --record none -- "$TMP/nowhere"
