@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Which rank of a job wrote a line: ranks of one node share one output, and a pipe does not tell who wrote into it.
- * Each Python process that has a rank keeps lines.<pid> in the run folder: a ring of digests of the lines it wrote to its
- * standard output and error through write(2), as Python does. The supervisor looks a line up by its digest. The one
+ * Which rank of a job wrote a line: ranks of one node share one output, and a pipe does not tell who wrote into
+ * it. Each Python process that has a rank keeps lines.<pid> in the run folder: a ring of digests of the lines it
+ * wrote to its standard output and error through write(2). The supervisor looks a line up by its digest. The one
  * header that the preloaded writer and the reader share.
  */
 #ifndef ASSAY_RECORDER_LINE_FORMAT_H
