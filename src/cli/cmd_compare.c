@@ -66,6 +66,7 @@ static enum status read_routes(struct cli *cli, const struct knowledge *k, struc
         *VEC_PUSH(cli->arena, r) = run;
     }
     cli_progress(cli, NULL);
+    compare_tell_libraries(cli->arena, c->routes, c->route_count);
     return ST_OK;
 }
 

@@ -8,14 +8,33 @@
 
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/report_path.h"
 #include "cli/run_report.h"
 #include "cli/session.h"
+
+static int run_path(struct cli *cli)
+{
+    struct err err = {0};
+    struct report report;
+    int status;
+    if (cli->operands.count != 1 || cli_flag(cli, "expect")) {
+        return cli_fail(cli, EXIT_USAGE,
+                        "--path takes one run folder and no --expect: assay report --path RUN");
+    }
+    if (report_path_make(cli, cli->operands.items[0], &report, &status, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    return session_report(cli, &report, status);
+}
 
 static int run_report(struct cli *cli)
 {
     struct err err = {0};
     const struct knowledge *k;
     struct text_list expects = {0};
+    if (cli_flag(cli, "path")) {
+        return run_path(cli);
+    }
     if (cli->operands.count == 0) {
         return cli_fail(cli, EXIT_USAGE, "report takes run folders and records: assay report RUN");
     }
@@ -51,6 +70,9 @@ static const char *const description[] = {
     "Several folders make one report, with their curves drawn together. A file is a record that any command "
     "wrote with --json: one of 'assay qualify' puts its stages at the top. --format html makes one page "
     "that needs nothing beside itself, --format markdown a text for an issue or a job summary.",
+    "--path tells what really executed, from recorded launches and the logs of libraries (run "
+    "--library-logs): which attention ran, whether FLA's kernels were launched, whether a short "
+    "convolution fell back, whether a convolution in 3D is gone. What cannot be told exits with 2.",
     "--expect asks whether a path was really taken: no:hipblaslt fails when a single call of "
     "hipBLASLt was recorded, whatever the environment variables said.",
     NULL,
@@ -59,6 +81,7 @@ static const char *const description[] = {
 static const struct example examples[] = {
     {"assay report assay-run-20261129T180000Z-4711", "what happened in this run?"},
     {"assay report RUN --expect no:hipblaslt", "was hipBLASLt really left?"},
+    {"assay report --path RUN", "which attention ran, which products, which kernels?"},
     {"assay report RUN --json", "for a script"},
     {"assay report RUN --format html -o run.html", "a page to read, print or attach"},
     {"assay report qualification.json RUN-A RUN-B --format html -o report.html",
@@ -68,7 +91,9 @@ static const struct example examples[] = {
 
 static const struct option_spec options[] = {
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name"},
+     "no:NAME, yes:NAME: a library or function, by part of name or path; or kernel:NAME"},
+    {"path", 0, OPTION_FLAG, NULL,
+     "The path that the run took: kernels, products, and what ran attention and convolutions"},
     REPORT_OPTIONS,
     {0},
 };

@@ -16,6 +16,7 @@
 #include "cli/command_list.h"
 #include "cli/reproduce_job.h"
 #include "cli/reproducer_make.h"
+#include "cli/run_story.h"
 #include "cli/session.h"
 
 enum {
@@ -48,17 +49,41 @@ static enum status read_run(struct reproduce_job *j, struct err *err)
     return ST_OK;
 }
 
+/* What the run's records say broke it; NULL when nothing did. */
+static const char *fault_of_run(const struct reproduce_job *j)
+{
+    struct run_story story;
+    if (run_story_load(j->cli->arena, j->folder, &story, NULL) != ST_OK) {
+        return NULL;
+    }
+    for (size_t i = 0; i < story.findings.count; i++) {
+        if (story.findings.items[i].severity == SEVERITY_ERROR) {
+            return story.findings.items[i].title;
+        }
+    }
+    return NULL;
+}
+
 /* Why there is nothing to do, when there is nothing. */
 static enum status check_content(const struct reproduce_job *j, struct err *err)
 {
     const struct suspects *s = &j->suspects;
-    if (s->records == 0) {
+    if (s->records == 0 && s->logged == 0) {
         return err_set(
             err, ST_ABSENT,
             "%s holds no record that can be read%s%s: no process called a hooked library, "
             "or the program is static or setuid and takes no preloaded library",
             j->folder, s->notes.count != 0 ? ": " : "",
             s->notes.count != 0 ? s->notes.items[0] : "");
+    }
+    const char *fault = s->list.count == 0 && s->faulted ? fault_of_run(j) : NULL;
+    if (fault != NULL) {
+        return err_set(
+            err, ST_ABSENT,
+            "nothing to replay: %s. That is no matrix product of a library, and only those "
+            "are replayed; 'assay report %s' tells what is known of it, and assay run "
+            "--guard --serialize -- COMMAND repeats it",
+            fault, j->cli->operands.items[0]);
     }
     if (s->list.count == 0) {
         return err_set(err, ST_ABSENT,

@@ -24,13 +24,17 @@
 #include "cli/run_environment.h"
 #include "cli/run_gpu_guard.h"
 #include "cli/run_inputs.h"
+#include "cli/run_logs.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
 #include "cli/run_served.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/prefix.h"
 #include "facts/facts_json.h"
+#include "recorder/line_ranks.h"
+#include "recorder/marks.h"
 #include "recorder/open_files.h"
 #include "recorder/process_tree.h"
 #include "recorder/record_format.h"
@@ -53,8 +57,9 @@ struct running {
     struct run_inputs_kept inputs;
     struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
-    int metrics;                  /* file descriptor, -1 when it failed */
-    double start;                 /* seconds, CLOCK_MONOTONIC */
+    struct line_ranks ranks;
+    int metrics;  /* file descriptor, -1 when it failed */
+    double start; /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -194,6 +199,20 @@ static void write_kernel_log(struct running *r)
 
 /* ---- while it runs ---- */
 
+/* The rank that the line names in front of it, as some launchers do, or else the one that was seen writing it. */
+static void write_rank(struct running *r, struct str line, struct strbuf *out)
+{
+    int rank = prefix_parse(line, 0).rank;
+    int local_rank = -1;
+    if (rank < 0 && !line_ranks_find(&r->ranks, r->scratch, line, &rank, &local_rank)) {
+        return;
+    }
+    strbuf_fmt(out, ", \"rank\": %d", rank);
+    if (local_rank >= 0) {
+        strbuf_fmt(out, ", \"local_rank\": %d", local_rank);
+    }
+}
+
 static void on_line(void *ctx, int stream, const char *text, size_t n)
 {
     struct running *r = ctx;
@@ -213,6 +232,7 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     if (m.step >= 0 || counted) {
         strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
     }
+    write_rank(r, (struct str){.p = text, .n = n}, &out);
     if (save) {
         strbuf_addz(&out, ", \"event\": \"save\"");
     }
@@ -252,10 +272,16 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
         for (size_t i = 0; i < count; i++) {
             struct str name = str_of(names[i]);
             if (str_starts(name, "record.") && str_ends(name, ".bin")) {
-                calls += record_reader_progress(
-                    arena_fmt(r->scratch, "%s/%s", r->folder, names[i]));
+                const char *path = arena_fmt(r->scratch, "%s/%s", r->folder, names[i]);
+                calls += record_reader_progress(path);
+                if (cli_flag(r->cli, "marks")) {
+                    marks_take(path);
+                }
             }
         }
+    }
+    if (cli_flag(r->cli, "library-logs")) {
+        run_logs_bound(r->scratch, r->folder);
     }
     arena_rewind(r->scratch, mark);
     pid_t pids[PROCESS_TREE_MAX];
@@ -374,11 +400,27 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
                        "libassay-record.so is not next to the assay program; a build "
                        "folder, dist/ and an installation hold both");
     }
+    if (strpbrk(library, " :") != NULL) {
+        return err_set(err, ST_UNSUPPORTED,
+                       "'%s' has a space or a colon in its path, which LD_PRELOAD cannot hold; put "
+                       "assay into a folder without",
+                       library);
+    }
     const char *before = run_environment_get(&env, "LD_PRELOAD");
     run_environment_set(a, &env, "LD_PRELOAD",
                         before != NULL && *before != '\0' ? arena_fmt(a, "%s:%s", library, before)
                                                           : library);
     run_environment_set(a, &env, "ASSAY_RECORD_DIR", r->folder);
+    /* A program built with AddressSanitizer refuses to start behind a preloaded library otherwise. */
+    const char *asan = run_environment_get(&env, "ASAN_OPTIONS");
+    run_environment_set(a, &env, "ASAN_OPTIONS",
+                        arena_fmt(a, "%s%sverify_asan_link_order=0", asan != NULL ? asan : "",
+                                  asan != NULL && *asan != '\0' ? ":" : ""));
+    if (cli_flag(r->cli, "marks")) {
+        run_environment_set(a, &env, "ASSAY_RECORD_MARKS",
+                            arena_fmt(a, "%.0f", run_options_number(r->cli, "marks", 1)));
+    }
+    run_logs_variables(r->cli, r->folder, &env, &r->notes);
     guard_variables(r, &env);
     char **list = arena_array(a, env.count + 1, sizeof *list);
     for (size_t i = 0; i < env.count; i++) {
@@ -412,6 +454,7 @@ static enum status prepare(struct running *r, struct supervise_options *o, struc
     o->ctx = r;
     o->tick = on_tick;
     o->hung = on_hung;
+    line_ranks_start(r->folder, &r->ranks);
     o->line = on_line;
     TRY(run_folder_log(a, r->folder, "stdout.log", &o->stdout_log, err));
     TRY(run_folder_log(a, r->folder, "stderr.log", &o->stderr_log, err));
@@ -487,6 +530,7 @@ static int run_run(struct cli *cli)
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
     int status = finish(&r, &result);
+    line_ranks_end(&r.ranks);
     arena_free(r.scratch);
     return status;
 }
@@ -530,7 +574,11 @@ static const struct option_spec options[] = {
     {"env", 'e', OPTION_REPEAT, "NAME=VALUE",
      "Set a variable for the command alone; NAME without a value removes it"},
     {"expect", 0, OPTION_REPEAT, "WHAT",
-     "no:NAME or yes:NAME: a library or function, by part of its name"},
+     "no:NAME, yes:NAME: a library or function, by part of name or path; or kernel:NAME"},
+    {"marks", 0, OPTION_VALUE, "N",
+     "Let the GPU mark every N-th call of each stream: how far it came when it faults or hangs"},
+    {"library-logs", 0, OPTION_VALUE, "NAMES",
+     "Keep the logs of maths libraries: all, or of hipblaslt,rocblas,miopen,cublaslt,cudnn"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the command after so long"},
     {"hang", 0, OPTION_VALUE, "SECONDS",
      "Take stacks after so long without output or call (default: 600)"},

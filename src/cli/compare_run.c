@@ -11,6 +11,8 @@
 #include "base/vec.h"
 
 #include "cli/run_report.h"
+#include "cli/run_served.h"
+#include "cli/run_story.h"
 #include "cli/session.h"
 #include "diagnosis/causes.h"
 #include "diagnosis/log_read.h"
@@ -116,23 +118,55 @@ static void take_cause(struct compare_run *r, const struct finding_list *causes)
     }
 }
 
-static void take_libraries(struct arena *a, struct compare_run *r, const struct report_table *t)
+/* Of the file when the run ended; NULL where the run did not end, or the file has none. */
+static const char *build_id_of(const struct run_served_list *served, const char *path)
 {
-    struct text_list seen = {0};
-    struct strbuf out;
-    strbuf_init(&out, a, 400);
-    for (size_t i = 0; i < t->row_count && seen.count < LIBRARIES_MAX; i++) {
-        const char *name = t->cells[i * t->column_count].string;
-        bool known = name == NULL;
-        for (size_t s = 0; !known && s < seen.count; s++) {
-            known = known || strcmp(seen.items[s], name) == 0;
-        }
-        if (!known) {
-            *VEC_PUSH(a, &seen) = name;
-            strbuf_fmt(&out, "%s%s", out.n != 0 ? " " : "", name);
+    for (size_t i = 0; i < served->count; i++) {
+        if (strcmp(served->items[i].path, path) == 0) {
+            return served->items[i].build_id;
         }
     }
-    r->libraries = out.n != 0 ? out.p : NULL;
+    return NULL;
+}
+
+static void take_libraries(struct arena *a, struct compare_run *r, const struct report_table *t)
+{
+    struct run_served_list served = {0};
+    if (run_served_read(a, r->path, &served, NULL) != ST_OK) {
+        served.count = 0; /* a run that did not end: paths alone tell its libraries apart */
+    }
+    for (size_t i = 0; i < t->row_count && r->served.count < LIBRARIES_MAX; i++) {
+        const struct value *row = &t->cells[i * t->column_count];
+        const char *path = row[RUN_STORY_PATH].string;
+        library_files_add(
+            a, &r->served,
+            (struct library_file){.path = path[0] != '\0' ? path : row[RUN_STORY_LIBRARY].string,
+                                  .build_id = build_id_of(&served, path)});
+    }
+}
+
+void compare_tell_libraries(struct arena *a, struct compare_route *routes, size_t count)
+{
+    struct library_files all = {0};
+    for (size_t i = 0; i < count; i++) {
+        for (size_t n = 0; n < routes[i].count; n++) {
+            for (size_t l = 0; l < routes[i].items[n].served.count; l++) {
+                library_files_add(a, &all, routes[i].items[n].served.items[l]);
+            }
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        for (size_t n = 0; n < routes[i].count; n++) {
+            struct compare_run *r = &routes[i].items[n];
+            struct strbuf out;
+            strbuf_init(&out, a, 4000);
+            for (size_t l = 0; l < r->served.count; l++) {
+                strbuf_fmt(&out, "%s%s", l > 0 ? " " : "",
+                           library_name(a, r->served.items[l], &all));
+            }
+            r->libraries = out.n != 0 ? out.p : NULL;
+        }
+    }
 }
 
 static void take_expectations(struct compare_run *r, const struct finding_list *checks)
@@ -165,7 +199,7 @@ static enum status load_folder(struct cli *cli, const struct knowledge *k, struc
         }
     }
     for (size_t i = 0; i < report.table_count; i++) {
-        if (strcmp(report.tables[i].key, "libraries") == 0) { /* absent where nothing was called */
+        if (strcmp(report.tables[i].key, "libraries") == 0) {
             take_libraries(a, r, &report.tables[i]);
         }
     }

@@ -5,6 +5,7 @@
 #define ASSAY_CLI_COMPARE_RUN_H
 
 #include "cli/command.h"
+#include "cli/library_name.h"
 #include "knowledge/knowledge.h"
 #include "study/inputs.h"
 #include "study/loss_judge.h"
@@ -25,7 +26,8 @@ struct compare_run {
     const char *fault; /* class of the likeliest cause; NULL */
     const char *fault_title;
     struct evidence_list fault_evidence;
-    const char *libraries; /* names of those with most calls; NULL without records */
+    struct library_files served; /* those with most calls */
+    const char *libraries; /* their names, by compare_tell_libraries(); NULL without records */
     struct setup setup;
     struct run_inputs inputs;
     const struct tree *run;                          /* run.json, or NULL */
@@ -43,6 +45,9 @@ struct compare_route {
 
 enum status compare_run_load(struct cli *cli, const struct knowledge *k, const char *path,
                              struct compare_run *ret_run, struct err *err) MUST_USE;
+
+/* Names the libraries of each run so that two files of one base name are told apart among all runs. */
+void compare_tell_libraries(struct arena *a, struct compare_route *routes, size_t count);
 
 /* Variables that differ between two run.json, as "NAME: a -> b"; what belongs to a session is left out. */
 void compare_environment(struct arena *a, const struct tree *run_a, const struct tree *run_b,

@@ -26,6 +26,7 @@ static const struct {
     {"blas", &gemm_vendor_blas, DEVICE_CPU},
     {"onednn", &gemm_vendor_blas, DEVICE_CPU},
     {"cublaslt", &gemm_vendor_cublaslt, DEVICE_CUDA},
+    {"cublas", &gemm_vendor_cublas, DEVICE_CUDA},
     {"hipblaslt", &gemm_vendor_hipblaslt, DEVICE_HIP},
     {"rocblas", &gemm_vendor_rocblas, DEVICE_HIP},
 };

@@ -22,7 +22,7 @@ const char *suspect_reason_name(enum suspect_reason reason)
 {
     static const char *const names[SUSPECT_REASON_COUNT] = {
         "a fault happened in it", "had not returned", "was running on the GPU at the fault",
-        "was called"};
+        "was called", "stands in the library's log"};
     return reason < SUSPECT_REASON_COUNT ? names[reason] : "unknown";
 }
 
@@ -371,6 +371,7 @@ enum status suspects_load(struct arena *a, const char *folder, struct suspects *
         qsort(s.list.items, s.list.count, sizeof *s.list.items, by_reason);
     }
     merge(a, &called, &s);
+    TRY(suspects_add_logged(a, folder, &s, err));
     *ret_suspects = s;
     return ST_OK;
 }

@@ -2,7 +2,8 @@
 /*
  * Which recorded matrix products of a run are worth replaying, the likeliest first: the one that a
  * fault happened in; those that had not returned; those launched on a GPU since it was last at rest
- * when it reported a fault; then every distinct product, the most frequent first.
+ * when it reported a fault; then every distinct product, the most frequent first; then those that only the
+ * logs of libraries still hold.
  */
 #ifndef ASSAY_CLI_REPRODUCE_SUSPECTS_H
 #define ASSAY_CLI_REPRODUCE_SUSPECTS_H
@@ -17,6 +18,7 @@ enum suspect_reason {
     SUSPECT_IN_FLIGHT,
     SUSPECT_LAUNCHED,
     SUSPECT_CALLED,
+    SUSPECT_LOGGED,
     SUSPECT_REASON_COUNT
 };
 
@@ -35,7 +37,7 @@ struct suspect {
     uint64_t calls;          /* of this product that the record still holds, and the one itself */
     char operand;            /* SUSPECT_FAULT: 'A', 'B', 'C', or 0 */
     bool write, before;      /* SUSPECT_FAULT: direction and side of the access */
-    struct text_list layout; /* where the operands lay; for reasons other than SUSPECT_CALLED */
+    struct text_list layout; /* where the operands lay; for reasons before SUSPECT_CALLED */
     const char *story; /* SUSPECT_FAULT: "read 0 bytes past the end of operand B"; else NULL */
 };
 
@@ -50,6 +52,7 @@ struct suspects {
     size_t records;      /* read */
     uint64_t calls;      /* of hooked functions, allocations left out */
     uint64_t gemm_calls; /* of them matrix products */
+    size_t logged;       /* products of the list that only logs of libraries hold */
     bool faulted;        /* a process met a fatal signal or an error of a GPU */
     struct text_list notes;
 };
@@ -57,5 +60,9 @@ struct suspects {
 /* Reads every record of the folder. A record that cannot be read is a note. */
 enum status suspects_load(struct arena *a, const char *folder, struct suspects *ret_suspects,
                           struct err *err) MUST_USE;
+
+/* Adds products that stand in the logs of libraries (run --library-logs) and in no record. */
+enum status suspects_add_logged(struct arena *a, const char *folder, struct suspects *s,
+                                struct err *err) MUST_USE;
 
 #endif

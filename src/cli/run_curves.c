@@ -3,6 +3,7 @@
 #include "cli/run_curves.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/fs.h"
@@ -12,7 +13,9 @@
 enum {
     METRICS_MAX_BYTES = 256 << 20,
     METRICS_KINDS = 48,
-    PROCESSES_SHOWN = 24
+    PROCESSES_SHOWN = 24,
+    RANKS_MAX = 1024,
+    RANK_VALUES_LEAST = 8 /* step times of a rank before it is compared */
 };
 
 /* ---- reading ---- */
@@ -158,7 +161,8 @@ static void add_line(struct arena *a, struct run_curves *c, const struct field *
     }
     for (size_t i = 0; i < n; i++) {
         struct str name = fields[i].name;
-        if (str_is(name, "t") || str_is(name, "step") || str_is(name, "stream")) {
+        if (str_is(name, "t") || str_is(name, "step") || str_is(name, "stream") ||
+            str_is(name, "rank") || str_is(name, "local_rank")) {
             continue;
         }
         struct run_metric *m = metric_of(a, c, canonical(name));
@@ -168,22 +172,75 @@ static void add_line(struct arena *a, struct run_curves *c, const struct field *
     }
 }
 
+/* A rank's own, made at its first line; NULL when there are too many. */
+static struct run_curves *curves_of(struct arena *a, struct run_ranks *ranks, double rank)
+{
+    for (size_t i = 0; i < ranks->count; i++) {
+        if (ranks->items[i].rank == (int)rank) {
+            return &ranks->items[i].curves;
+        }
+    }
+    if (ranks->count == RANKS_MAX) {
+        return NULL;
+    }
+    struct run_rank *r = VEC_PUSH(a, ranks);
+    *r = (struct run_rank){.rank = (int)rank,
+                           .curves = {.first_s = NAN, .last_s = NAN, .last_step = NAN}};
+    return &r->curves;
+}
+
+static int by_rank(const void *px, const void *py)
+{
+    const struct run_rank *x = px;
+    const struct run_rank *y = py;
+    return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Lines without a rank are those of the lowest: it is the one that prints what is printed once. */
+static void read_text(struct arena *a, struct str text, struct run_ranks *ranks)
+{
+    struct field fields[64];
+    struct str line;
+    double lowest = INFINITY;
+    struct str again = text;
+    while (str_cut_line(&again, &line)) {
+        size_t n = read_line(line, fields, ARRAY_LEN(fields));
+        double rank;
+        if (take_field(fields, n, "rank", &rank) && rank >= 0 && rank < lowest) {
+            lowest = rank;
+        }
+    }
+    while (str_cut_line(&text, &line)) {
+        size_t n = read_line(line, fields, ARRAY_LEN(fields));
+        double rank = isinf(lowest) ? -1 : lowest;
+        take_field(fields, n, "rank", &rank);
+        struct run_curves *c = rank <= INT32_MAX ? curves_of(a, ranks, rank) : NULL;
+        if (c != NULL) {
+            add_line(a, c, fields, n);
+        }
+    }
+    if (ranks->count > 1) {
+        qsort(ranks->items, ranks->count, sizeof *ranks->items, by_rank);
+    }
+}
+
 enum status run_curves_read(struct arena *a, const char *folder, struct run_curves *ret_curves,
-                            struct err *err)
+                            struct run_ranks *ret_ranks, struct err *err)
 {
     static const struct fs live = {.prefix = ""};
-    struct run_curves c = {.first_s = NAN, .last_s = NAN, .last_step = NAN};
+    struct run_ranks ranks = {0};
     struct arena *scratch = arena_new(0);
     struct str text;
-    struct str line;
     enum status status = fs_read(&live, scratch, arena_fmt(a, "%s/metrics.jsonl", folder),
                                  METRICS_MAX_BYTES, &text, err);
     if (status == ST_OK) {
-        struct field fields[64];
-        while (str_cut_line(&text, &line)) {
-            add_line(a, &c, fields, read_line(line, fields, ARRAY_LEN(fields)));
+        read_text(a, text, &ranks);
+        *ret_curves = ranks.count > 0
+                          ? ranks.items[0].curves
+                          : (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
+        if (ret_ranks != NULL) {
+            *ret_ranks = ranks.count > 1 ? ranks : (struct run_ranks){0};
         }
-        *ret_curves = c;
     }
     arena_free(scratch);
     return status;
@@ -207,6 +264,10 @@ static const struct plot_row plot_rows[] = {
     {"grad_norm", "Gradient norm", "", true, 0},
     {"lr", "Learning rate", "", false, 0},
     {"memory_bytes", "Memory", "GiB", false, 0x1p-30},
+};
+
+enum {
+    STEP_TIME_ROW = 2
 };
 
 /* Lines are stamped in milliseconds: faster jobs would show steps of that clock. */
@@ -277,6 +338,81 @@ void run_curves_plot(struct arena *a, const struct run_drawn *runs, size_t count
             a, "the curves show at most %d of the %zu runs; the others are in the tables and below",
             PLOT_CURVES_MAX, count);
     }
+}
+
+/* ---- ranks ---- */
+
+/* As the straggler rule of 'assay watch' has it. */
+#define SLOW_RATIO 1.15
+
+static int by_value(const void *px, const void *py)
+{
+    double x = *(const double *)px;
+    double y = *(const double *)py;
+    return (x > y) - (x < y);
+}
+
+/* The lower of the two middle ones: of two ranks the slower is compared with the faster. NaN without values. */
+static double median(struct arena *a, const double *values, size_t count)
+{
+    double *sorted = arena_array(a, count + 1, sizeof *sorted);
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (isfinite(values[i])) {
+            sorted[n++] = values[i];
+        }
+    }
+    if (n == 0) {
+        return NAN;
+    }
+    qsort(sorted, n, sizeof *sorted, by_value);
+    return sorted[(n - 1) / 2];
+}
+
+struct report_table run_curves_ranks(struct arena *a, const struct run_ranks *ranks,
+                                     const char **ret_slow)
+{
+    static const struct report_column columns[] = {{"rank", "rank", 0},
+                                                   {"values", "values of the loss", 0},
+                                                   {"last_step", "last step", 0},
+                                                   {"step_time", "median step s", 4},
+                                                   {"last_loss", "last loss", 6}};
+    struct value *cells = arena_array(a, ranks->count * ARRAY_LEN(columns) + 1, sizeof *cells);
+    double *times = arena_array(a, ranks->count + 1, sizeof *times);
+    size_t slowest = 0;
+    *ret_slow = NULL;
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct run_rank *r = &ranks->items[i];
+        const struct run_metric *loss = run_curves_find(&r->curves, "loss");
+        struct report_curve steps = {0};
+        struct value *row = &cells[i * ARRAY_LEN(columns)];
+        bool timed = curve_of(a, &r->curves, &plot_rows[STEP_TIME_ROW], &steps);
+        times[i] = timed && steps.count >= RANK_VALUES_LEAST ? median(a, steps.y, steps.count)
+                                                             : NAN;
+        slowest = times[i] > times[slowest] || isnan(times[slowest]) ? i : slowest;
+        row[0] = value_int(r->rank);
+        row[1] = value_int(loss != NULL ? (int64_t)loss->count : 0);
+        if (!isnan(r->curves.last_step)) {
+            row[2] = value_int((int64_t)r->curves.last_step);
+        }
+        if (!isnan(times[i])) {
+            row[3] = value_real(times[i]);
+        }
+        if (loss != NULL && loss->count > 0) {
+            row[4] = value_real(loss->y[loss->count - 1]);
+        }
+    }
+    double middle = median(a, times, ranks->count);
+    if (ranks->count > 1 && times[slowest] > SLOW_RATIO * middle) {
+        *ret_slow = arena_fmt(a, "rank %d takes %.4g s a step, the median of the ranks is %.4g s",
+                              ranks->items[slowest].rank, times[slowest], middle);
+    }
+    return (struct report_table){.key = "ranks",
+                                 .heading = "ranks by their own lines:",
+                                 .columns = columns,
+                                 .column_count = ARRAY_LEN(columns),
+                                 .cells = cells,
+                                 .row_count = ranks->count};
 }
 
 /* ---- time ---- */

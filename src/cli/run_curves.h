@@ -33,14 +33,32 @@ struct run_curves {
     double last_step;       /* NaN when no line has one */
 };
 
+/* The same for each rank of a job whose lines tell theirs. */
+struct run_rank {
+    int rank;
+    struct run_curves curves;
+};
+
+struct run_ranks {
+    struct run_rank *items; /* by rank */
+    size_t count;
+    size_t capacity;
+};
+
 struct run_drawn {
     const char *name; /* of the run, for the legend */
     const struct run_curves *curves;
 };
 
-/* ST_ABSENT: the folder has no metrics. Lines that cannot be understood are left out. */
+/* ST_ABSENT: the folder has no metrics. Lines that cannot be understood are left out. Where lines tell their rank the
+ * curves are those of the lowest one. `ret_ranks` may be NULL; it is empty where fewer than two ranks spoke. */
 enum status run_curves_read(struct arena *a, const char *folder, struct run_curves *ret_curves,
-                            struct err *err) MUST_USE;
+                            struct run_ranks *ret_ranks, struct err *err) MUST_USE;
+
+/* A row a rank: values, last step, median step time, last loss; and, where one rank is slower than the others by
+ * more than a share, a sentence about it (else NULL). */
+struct report_table run_curves_ranks(struct arena *a, const struct run_ranks *ranks,
+                                     const char **ret_slow);
 
 const struct run_metric *run_curves_find(const struct run_curves *c, const char *name);
 

@@ -5,6 +5,8 @@
 
 #include "base/str.h"
 
+#include "cli/run_logs.h"
+
 struct number_rule {
     const char *name;
     double least;
@@ -16,6 +18,7 @@ static const struct number_rule number_rules[] = {
     {"guard-every", 1, 1e9, true},
     {"guard-min", 1, 1e15, true},
     {"timeout", 0.001, 1e9, false},
+    {"marks", 1, 1e6, true},
     {"hang", 1, 1e9, false},
 };
 
@@ -74,5 +77,6 @@ enum status run_options_check(const struct cli *cli, struct err *err)
 {
     TRY(check_numbers(cli, err));
     TRY(check_variables(cli, err));
+    TRY(run_logs_check(cli, err));
     return check_guard(cli, err);
 }

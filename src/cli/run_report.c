@@ -14,6 +14,7 @@
 #include "base/tree.h"
 #include "base/vec.h"
 
+#include "cli/path_kernels.h"
 #include "cli/run_curves.h"
 #include "cli/run_hang.h"
 #include "cli/run_story.h"
@@ -31,7 +32,9 @@ struct judged {
     const char *folder;
     const struct tree *run;
     struct run_story story;
+    struct path_kernels kernels;
     struct run_curves curves;
+    struct run_ranks ranks;
     struct diagnosis diagnosis;
     struct finding_list causes; /* of records and logs, the surest first */
     struct finding_list checks; /* expectations, the guard */
@@ -48,7 +51,8 @@ enum status run_report_check_expect(const char *expect, struct err *err)
     return err_set(
         err, ST_USAGE,
         "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
-        "library (its file and the folder that holds it) or function, as in no:hipblaslt",
+        "library (its file and the folder that holds it, or with a slash its whole path) or function, "
+        "as in no:hipblaslt; or kernel:NAME, part of a launched kernel or of what report --path calls it",
         expect);
 }
 
@@ -56,26 +60,47 @@ enum status run_report_check_expect(const char *expect, struct err *err)
  * distribution lets the user choose, as blis-openmp/libblas.so.3. */
 static const char *file_in_folder(const struct value *row)
 {
-    const char *path = row[6].string;
+    const char *path = row[RUN_STORY_PATH].string;
     const char *at = strrchr(path, '/');
     while (at != NULL && at > path && at[-1] != '/') {
         at--;
     }
-    return at != NULL ? at : row[0].string;
+    return at != NULL ? at : row[RUN_STORY_LIBRARY].string;
 }
 
+/* A name with a slash is asked of the whole path, another one of the file and the folder that holds it. */
 static int64_t calls_matching(const struct report_table *t, const char *name, const char **ret_seen)
 {
     int64_t calls = 0;
     for (size_t i = 0; i < t->row_count; i++) {
         const struct value *row = &t->cells[i * t->column_count];
-        const char *file = file_in_folder(row);
-        if (strcasestr(file, name) != NULL || strcasestr(row[1].string, name) != NULL) {
-            calls += row[3].integer;
+        const char *file = strchr(name, '/') != NULL ? row[RUN_STORY_PATH].string
+                                                     : file_in_folder(row);
+        if (strcasestr(file, name) != NULL ||
+            strcasestr(row[RUN_STORY_FUNCTION].string, name) != NULL) {
+            calls += row[RUN_STORY_CALLS].integer;
             *ret_seen = file;
         }
     }
     return calls;
+}
+
+/* How often what `name` stands for was seen: calls of a library or function, or for "kernel:NAME" launches.
+ * ret_doubt: why not seeing it proves nothing; NULL when it does. */
+static int64_t count_seen(struct judged *j, const char *name, const char **ret_seen,
+                          const char **ret_doubt)
+{
+    static const char kernel[] = "kernel:";
+    if (strncmp(name, kernel, strlen(kernel)) == 0) {
+        *ret_doubt = path_kernels_doubt(j->cli->arena, &j->kernels);
+        return (int64_t)path_kernels_matching(&j->kernels, name + strlen(kernel), ret_seen);
+    }
+    *ret_doubt =
+        j->story.calls == 0
+            ? "No call of a hooked library was recorded at all, so absence proves nothing: "
+              "the program may link its libraries statically."
+            : NULL;
+    return calls_matching(&j->story.libraries, name, ret_seen);
 }
 
 static void judge_expect(struct judged *j, const char *expect)
@@ -84,20 +109,21 @@ static void judge_expect(struct judged *j, const char *expect)
     bool wanted = str_starts(str_of(expect), "yes:");
     const char *name = expect + (wanted ? 4 : 3);
     const char *seen = "";
-    int64_t calls = calls_matching(&j->story.libraries, name, &seen);
+    const char *doubt = NULL;
+    int64_t count = count_seen(j, name, &seen, &doubt);
+    bool kernel = strncmp(name, "kernel:", 7) == 0;
     struct finding *f = VEC_PUSH(a, &j->checks);
     *f = (struct finding){.confidence = 1};
-    const char *text = arena_fmt(a, "%" PRId64 " calls match '%s'%s%s", calls, name,
-                                 calls > 0 ? ", for instance in " : "", seen);
+    const char *text = arena_fmt(a, "%" PRId64 " %s match '%s'%s%s", count,
+                                 kernel ? "launches" : "calls", name,
+                                 count > 0 ? ", for instance in " : "", seen);
     *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "records", .text = text};
-    if (j->story.calls == 0) {
+    if (count == 0 && doubt != NULL) {
         f->id = "expectation-untold";
         f->severity = SEVERITY_UNKNOWN;
         f->title = arena_fmt(a, "cannot tell whether %s holds", expect);
-        f->claim =
-            "No call of a hooked library was recorded at all, so absence proves nothing: the "
-            "program may link its libraries statically.";
-    } else if ((calls > 0) == wanted) {
+        f->claim = doubt;
+    } else if ((count > 0) == wanted) {
         f->id = "expectation-met";
         f->severity = SEVERITY_OK;
         f->title = arena_fmt(a, "%s holds", expect);
@@ -107,9 +133,11 @@ static void judge_expect(struct judged *j, const char *expect)
         f->severity = SEVERITY_ERROR;
         f->title = arena_fmt(a, "%s does not hold", expect);
         f->claim =
-            wanted ? "The library was to be used, and no call of it was recorded."
-                   : "The library was to be left, and calls of it were recorded: the switch that "
-                     "should have prevented them is not in effect.";
+            kernel   ? (wanted ? "The kernel was to be launched, and no launch of it was recorded."
+                               : "The kernel was not to be launched, and it was.")
+            : wanted ? "The library was to be used, and no call of it was recorded."
+                     : "The library was to be left, and calls of it were recorded: the switch that "
+                       "should have prevented them is not in effect.";
     }
 }
 
@@ -261,13 +289,35 @@ static void draw(struct judged *j, const char *folder, struct report *r)
     struct arena *a = j->cli->arena;
     struct err err = {0};
     j->curves = (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
-    enum status status = run_curves_read(a, folder, &j->curves, &err);
+    enum status status = run_curves_read(a, folder, &j->curves, &j->ranks, &err);
     if (status != ST_OK && status != ST_ABSENT) {
         *VEC_PUSH(a, &r->notes) = arena_fmt(a, "the metrics cannot be drawn: %s", err.text);
     }
-    struct run_drawn drawn = {.name = folder, .curves = &j->curves};
-    run_curves_plot(a, &drawn, 1, r);
+    size_t count = j->ranks.count > 1 ? j->ranks.count : 1;
+    struct run_drawn *drawn = arena_array(a, count, sizeof *drawn);
+    drawn[0] = (struct run_drawn){.name = folder, .curves = &j->curves};
+    for (size_t i = 0; i < j->ranks.count; i++) {
+        drawn[i] = (struct run_drawn){.name = arena_fmt(a, "rank %d", j->ranks.items[i].rank),
+                                      .curves = &j->ranks.items[i].curves};
+    }
+    run_curves_plot(a, drawn, count < PLOT_CURVES_MAX ? count : PLOT_CURVES_MAX, r);
     run_curves_spans(a, j->run, &j->curves, &j->story, r);
+}
+
+static struct report_table tell_ranks(struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    const char *slow = NULL;
+    struct report_table t = run_curves_ranks(a, &j->ranks, &slow);
+    if (slow != NULL) {
+        *VEC_PUSH(a, &j->checks) = (struct finding){
+            .id = "rank-slow",
+            .severity = SEVERITY_NOTE,
+            .confidence = 0.8,
+            .title = slow,
+            .claim = "Each step of the others waits for it, where gradients are exchanged."};
+    }
+    return t;
 }
 
 static const char *bytes_text(struct arena *a, const char *text)
@@ -332,6 +382,10 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     j->folder = folder;
     TRY(read_run(j, folder, err));
     TRY(run_story_load(a, folder, &j->story, err));
+    struct kernel_paths table;
+    struct text_list unread = {0}; /* the story has a note of each */
+    TRY(path_kernels_table(cli, &table, err));
+    TRY(path_kernels_read(a, folder, &table, &j->kernels, &unread, err));
     TRY(diagnose_logs(j, k, folder, err));
     collect(j);
     judge_gpu_guard(j);
@@ -345,6 +399,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     struct report r = {.command = "run", .schema_version = 1, .notes = j->story.notes};
     draw(j, folder, &r);
     tell(j, &r);
+    struct report_table ranks = tell_ranks(j);
     for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
         *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
     }
@@ -352,7 +407,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
         *VEC_PUSH(a, &r.notes) = arena_fmt(
             a,
             "the calls of %zu processes were not recorded: no room on the disk of %s (a "
-            "process takes 8 MiB and 1 MiB a thread)",
+            "process takes 10 MiB and 1 MiB a thread)",
             j->story.no_room, folder);
     } else if (j->story.record_count == 0) {
         *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "
@@ -380,6 +435,9 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     }
     if (j->story.processes.count > 1) {
         r.tables[r.table_count++] = j->story.process_table;
+    }
+    if (j->ranks.count > 1) {
+        r.tables[r.table_count++] = ranks;
     }
     r.numbers[r.number_count++] = (struct report_number){"calls", (int64_t)j->story.calls};
     r.numbers[r.number_count++] = (struct report_number){"guarded_blocks",

@@ -92,7 +92,7 @@ static enum status add_metrics(struct gathered *g, const char *path, const char 
     struct report *r = &g->parts[g->part_count];
     struct run_curves *c = arena_alloc(a, sizeof *c);
     struct finding_list *list = arena_alloc(a, sizeof *list);
-    TRY(run_curves_read(a, path, c, err));
+    TRY(run_curves_read(a, path, c, NULL, err));
     *r = (struct report){.command = "metrics", .schema_version = 1, .outcome = SEVERITY_UNKNOWN};
     r->verdict = "metrics alone: they do not tell how the run ended";
     const struct run_metric *loss = run_curves_find(c, "loss");
@@ -127,7 +127,7 @@ static enum status add_run(struct gathered *g, const struct knowledge *k, const 
     g->recorded++;
     struct run_curves *c = arena_alloc(a, sizeof *c);
     *c = (struct run_curves){.first_s = NAN, .last_s = NAN, .last_step = NAN};
-    if (run_curves_read(a, path, c, NULL) != ST_OK) {
+    if (run_curves_read(a, path, c, NULL, NULL) != ST_OK) {
         c->count = 0;
     }
     keep_curves(g, r, name, c);

@@ -13,8 +13,10 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "cli/library_name.h"
 #include "cli/run_stack.h"
 #include "cli/run_story_gpu.h"
+#include "cli/run_story_marks.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -140,17 +142,25 @@ static struct report_table table_of(struct arena *a, struct uses *uses)
     if (uses->count > 1) {
         qsort(uses->items, uses->count, sizeof *uses->items, by_calls);
     }
+    struct library_files files = {0};
+    for (size_t i = 0; i < uses->count; i++) {
+        if (uses->items[i].path[0] != '\0') {
+            library_files_add(a, &files, (struct library_file){.path = uses->items[i].path});
+        }
+    }
     struct value *cells = arena_array(a, uses->count * COLUMNS + 1, sizeof *cells);
     for (size_t i = 0; i < uses->count; i++) {
         const struct use *u = &uses->items[i];
         struct value *row = &cells[i * COLUMNS];
-        row[0] = value_string(u->library);
-        row[1] = value_string(u->function);
+        row[RUN_STORY_LIBRARY] = value_string(
+            u->path[0] != '\0' ? library_name(a, (struct library_file){.path = u->path}, &files)
+                               : u->library);
+        row[RUN_STORY_FUNCTION] = value_string(u->function);
         row[2] = value_string(u->caller);
-        row[3] = value_int((int64_t)u->calls);
+        row[RUN_STORY_CALLS] = value_int((int64_t)u->calls);
         row[4] = value_real((double)u->nanoseconds * 1e-9);
         row[5] = value_bool(u->exact);
-        row[6] = value_string(u->path);
+        row[RUN_STORY_PATH] = value_string(u->path);
     }
     return (struct report_table){.key = "libraries",
                                  .heading = "libraries that served the run:",
@@ -418,6 +428,19 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
                               .confidence = 1};
         add_evidence(a, f, p->source, "start-up proof failed");
     }
+    if (h->guard == RECORD_GUARD_FOREIGN) {
+        story->guard_proven = false;
+        struct finding *f = VEC_PUSH(a, &story->findings);
+        *f = (struct finding){.id = "guard-not-proven",
+                              .severity = SEVERITY_UNKNOWN,
+                              .title = "the program brings its own memory functions: not guarded",
+                              .claim = "Its free() is not the one that the recorder sees (a static "
+                                       "jemalloc or tcmalloc, or a sanitizer), so guarded blocks "
+                                       "would be given back to somebody who does not know them. "
+                                       "Nothing was guarded in this process.",
+                              .confidence = 1};
+        add_evidence(a, f, p->source, "free is defined by the program itself");
+    }
     if (h->guard == RECORD_GUARD_FULL) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(
             a,
@@ -480,6 +503,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);
     run_story_gpu(a, &r, &maps, name, story);
+    run_story_marks(a, &r, name, story);
     tell_guard(a, &p, story);
     if (r.head.lost_threads > 0) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(

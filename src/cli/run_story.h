@@ -11,6 +11,14 @@
 
 #include "report/report.h"
 
+/* Columns of run_story.libraries that others read. */
+enum {
+    RUN_STORY_LIBRARY = 0,
+    RUN_STORY_FUNCTION = 1,
+    RUN_STORY_CALLS = 3,
+    RUN_STORY_PATH = 6,
+};
+
 /* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
     int pid;

@@ -7,7 +7,9 @@
 
 #include "base/vec.h"
 
+#include "cli/run_story_marks.h"
 #include "recorder/fault_join.h"
+#include "recorder/marks.h"
 
 enum {
     SHOWN = 8
@@ -46,17 +48,6 @@ static size_t first_suspect(const struct record *r, size_t end)
     return 0;
 }
 
-static const char *work_text(struct arena *a, const struct record *r, const struct record_entry *e)
-{
-    const char *function = r->hooks[e->hook].name;
-    if (e->kind == RECORD_GEMM) {
-        return arena_fmt(a, "%s %s", function, fault_gemm_text(a, &e->u.gemm));
-    }
-    const char *kernel = record_name_of(r, e->u.launch.function);
-    return kernel != NULL ? arena_fmt(a, "kernel %s", kernel)
-                          : arena_fmt(a, "a kernel without a name, launched by %s", function);
-}
-
 static const struct record_alloc *block_at(const struct record *r, uint64_t address)
 {
     for (size_t i = 0; i < r->alloc_count; i++) {
@@ -93,20 +84,25 @@ static void tell_work(struct arena *a, const struct record *r, const struct maps
 {
     size_t told = 0;
     const char *last = NULL;
+    const struct record_entry *stopped = run_story_marks_stopped(r, first, end);
     for (size_t i = end; i > first; i--) {
         const struct record_entry *e = &r->events[i - 1].entry;
-        if (!is_work(e)) {
+        if (stopped != NULL ? e != stopped : !is_work(e) || marks_is_done(r, e)) {
             continue;
         }
         if (last == NULL) {
-            last = work_text(a, r, e);
+            last = run_story_work_text(a, r, e);
         }
         if (told < SHOWN) {
             const struct mapping *m = maps_find(maps, e->caller);
             *VEC_PUSH(a, &f->evidence) = (struct evidence){
                 .source = source,
-                .text = arena_fmt(a, "launched%s: %s, from %s", told == 0 ? " last" : " before it",
-                                  work_text(a, r, e), m != NULL ? maps_base_name(m) : "unknown")};
+                .text = arena_fmt(a, "%s: %s, from %s",
+                                  stopped != NULL ? "stopped in"
+                                  : told == 0     ? "launched last"
+                                                  : "launched before it",
+                                  run_story_work_text(a, r, e),
+                                  m != NULL ? maps_base_name(m) : "unknown")};
             tell_arguments(a, r, e, source, f);
         }
         told++;
@@ -122,7 +118,9 @@ static void tell_work(struct arena *a, const struct record *r, const struct maps
         "%s returned error %d (%s). %s Every later call of the process repeats the error, whatever it "
         "does.",
         r->hooks[r->head.gpu_fault.hook].name, r->head.gpu_fault.code, error,
-        known
+        stopped != NULL
+            ? "By the marks of the GPU every call before it had completed, and it had not."
+        : known
             ? "One kernel had been launched since the device was last at rest, so it is the one."
             : "Errors of kernels come late: the ones listed had been launched since the device was "
               "last known to be at rest.");

@@ -101,6 +101,7 @@ struct gemm_vendor {
 };
 
 extern const struct gemm_vendor gemm_vendor_cublaslt;  /* DEVICE_CUDA */
+extern const struct gemm_vendor gemm_vendor_cublas;    /* DEVICE_CUDA */
 extern const struct gemm_vendor gemm_vendor_hipblaslt; /* DEVICE_HIP */
 extern const struct gemm_vendor gemm_vendor_rocblas;   /* DEVICE_HIP */
 extern const struct gemm_vendor gemm_vendor_clblast;   /* DEVICE_OPENCL */

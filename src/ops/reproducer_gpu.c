@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The values of the template of cuBLASLt, hipBLASLt and rocBLAS: their numbers for operations, types and
- * attributes. Sources as in device/cublaslt.c, device/hipblaslt.c and device/rocblas.c.
+ * The values of the template of cuBLASLt, cuBLAS, hipBLASLt and rocBLAS: their numbers for operations, types and
+ * attributes. Sources as in device/cublaslt.c, device/cublas.c, device/hipblaslt.c and device/rocblas.c.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -56,6 +56,31 @@ static const struct gpu_numbers libraries[] = {
      6,
      64,
      96},
+    {&gemm_vendor_cublas,
+     "cublas",
+     "cublas",
+     "cublasGemmStridedBatchedEx",
+     true,
+     0,
+     1,
+     2,
+     14,
+     0,
+     1,
+     -1,
+     -1,
+     68,
+     70,
+     77,
+     -1,
+     -1,
+     -1,
+     -1,
+     -1,
+     -1,
+     -1,
+     4,
+     0},
     {&gemm_vendor_hipblaslt,
      "lt",
      "hipblasLt",

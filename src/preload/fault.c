@@ -24,6 +24,7 @@ enum {
 };
 
 static struct sigaction theirs[WATCHED];
+static _Atomic int owner;             /* the process whose handlers these are */
 static _Atomic bool holding[WATCHED]; /* our handler is installed, theirs is kept here */
 
 typedef int (*sigaction_function)(int, const struct sigaction *, struct sigaction *);
@@ -82,8 +83,10 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     struct record_header *h = record_file();
     uint32_t expected = 0;
     /* The first fault is the one that matters; others follow from it. */
-    if (h != NULL && atomic_compare_exchange_strong(&h->fault.present, &expected, 2)) {
+    if (h != NULL && h->pid == getpid() &&
+        atomic_compare_exchange_strong(&h->fault.present, &expected, 2)) {
         describe(&h->fault, info, context);
+        gpu_marks_look();
         maps_write();
         atomic_store(&h->fault.present, 1);
     }
@@ -98,6 +101,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 
 void fault_start(void)
 {
+    atomic_store(&owner, getpid());
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < WATCHED; i++) {
@@ -108,6 +112,11 @@ void fault_start(void)
             atomic_store(&holding[i], true);
         }
     }
+}
+
+void fault_after_fork(void)
+{
+    atomic_store(&owner, getpid());
 }
 
 /* The unwinder loads its library at the first use: better now than in the handler. */
@@ -121,7 +130,8 @@ EXPORT int sigaction(int signal, const struct sigaction *restrict act,
                      struct sigaction *restrict ret_old)
 {
     int row = row_of(signal);
-    if (row < 0 || !atomic_load(&holding[row])) {
+    /* The child of a vfork has signals of its own and our memory: what it sets must not become the parent's. */
+    if (row < 0 || !atomic_load(&holding[row]) || getpid() != atomic_load(&owner)) {
         return real_sigaction(signal, act, ret_old);
     }
     struct sigaction before = theirs[row];

@@ -3,6 +3,7 @@
 #include "preload/gpu.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #include "preload/record_file.h"
@@ -43,8 +44,10 @@ void gpu_close(struct record_entry *e, int result)
         h->gpu_fault.ring = ring_index();
         h->gpu_fault.time_ns = clock_ns();
         h->gpu_fault.begin_ns = e->begin_ns;
+        gpu_marks_look();
         atomic_store(&h->gpu_fault.present, 1);
     }
+    gpu_marks_after(e, result);
     record_close(e, result);
 }
 
@@ -72,10 +75,12 @@ static struct record_name *find(struct record_header *h, uint64_t key, bool make
     return NULL;
 }
 
-bool gpu_has_name(uint64_t key)
+bool gpu_count_launch(uint64_t key)
 {
     struct record_header *h = record_file();
-    return h == NULL || find(h, key, false) != NULL;
+    struct record_name *row = h != NULL && key != 0 ? find(h, key, true) : NULL;
+    return row != NULL && atomic_fetch_add_explicit(&row->launches, 1, memory_order_relaxed) == 0 &&
+           row->name[0] == '\0';
 }
 
 void gpu_name(uint64_t key, const char *name)
@@ -98,17 +103,28 @@ void gpu_name(uint64_t key, const char *name)
 /* cuFuncGetParamInfo(function, index, *offset, *size) of CUDA 12.4; HIP has none. */
 typedef int (*param_info)(const void *, size_t, size_t *, size_t *);
 
-static param_info find_param_info(uint64_t caller)
+void *gpu_driver_symbol(_Atomic(void *) *slot, const char *name, uint64_t caller)
 {
-    param_info ask = (param_info)optional_symbol("cuFuncGetParamInfo", caller);
-    if (ask == NULL) {
-        void *handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    static const char none; /* looked for in vain */
+    void *found = atomic_load_explicit(slot, memory_order_acquire);
+    if (found != NULL) {
+        return found != &none ? found : NULL;
+    }
+    static const char *const drivers[] = {"libcuda.so.1", "libamdhip64.so.7", "libamdhip64.so.6",
+                                          "libamdhip64.so.5"};
+    int kept = errno;
+    found = optional_symbol(name, caller);
+    for (size_t i = 0; found == NULL && i < sizeof drivers / sizeof *drivers; i++) {
+        void *handle = dlopen(drivers[i], RTLD_LAZY | RTLD_NOLOAD);
         if (handle != NULL) {
-            ask = (param_info)raw_dlsym(handle, "cuFuncGetParamInfo");
+            found = raw_dlsym(handle, name);
             dlclose(handle);
         }
     }
-    return ask;
+    atomic_store_explicit(slot, found != NULL ? found : (void *)(uintptr_t)&none,
+                          memory_order_release);
+    errno = kept;
+    return found;
 }
 
 void gpu_arguments(struct record_entry *e, const void *driver_function, void **arguments,
@@ -121,7 +137,8 @@ void gpu_arguments(struct record_entry *e, const void *driver_function, void **a
     if (e == NULL || !settings.gpu_guard || arguments == NULL) {
         return;
     }
-    param_info ask = find_param_info(caller);
+    static _Atomic(void *) slot;
+    param_info ask = (param_info)gpu_driver_symbol(&slot, "cuFuncGetParamInfo", caller);
     uint32_t n = 0;
     for (; ask != NULL && n < MOST; n++) {
         size_t offset = 0;

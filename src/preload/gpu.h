@@ -30,6 +30,11 @@ enum gpu_platform {
 void *gpu_guard_take(enum gpu_platform platform, size_t size, uint64_t caller);
 /* True when `p` was guarded and is back in the pool. */
 bool gpu_guard_give_back(void *p);
+/* Progress marks (marks.c). Gives the call its number on its stream; the mark follows the call. */
+void gpu_marks_number(struct record_entry *e, enum gpu_platform platform, uint64_t stream,
+                      uint64_t caller);
+void gpu_marks_after(const struct record_entry *e, int result);
+
 /* Every stream that work is put on is told here: one stream or several decides how blocks are reused. */
 void gpu_guard_stream(uint64_t stream);
 
@@ -38,8 +43,14 @@ void gpu_guard_stream(uint64_t stream);
 void gpu_arguments(struct record_entry *e, const void *driver_function, void **arguments,
                    uint64_t caller);
 
-/* The kernel behind a launch handle, named once. `get_name` may be NULL. */
+/* The kernel behind a launch handle, named once. */
 void gpu_name(uint64_t key, const char *name);
-bool gpu_has_name(uint64_t key);
+
+/* Counts a launch of it; true when its name is not known and was not asked for by this before. */
+bool gpu_count_launch(uint64_t key);
+
+/* A function of the driver, as the code at `caller` would find it, or in the driver library that is loaded: code
+ * that looks the driver up by name has it in no scope. `slot` keeps the answer for the process. */
+void *gpu_driver_symbol(_Atomic(void *) *slot, const char *name, uint64_t caller);
 
 #endif

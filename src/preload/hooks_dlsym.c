@@ -5,6 +5,7 @@
  * by a jump to the real dlsym, so that RTLD_NEXT and RTLD_DEFAULT still mean what they mean to the caller.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <string.h>
 
 #include "preload/preload.h"
@@ -28,6 +29,28 @@ void *raw_dlsym(void *handle, const char *name)
         find_dlsym();
     }
     return preload_real_dlsym != NULL ? ((dlsym_function)preload_real_dlsym)(handle, name) : NULL;
+}
+
+EXPORT int dlclose(void *handle)
+{
+    typedef int (*function)(void *);
+    static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+    static _Atomic(void *) slot;
+    void *real = atomic_load(&slot);
+    for (size_t i = 0; real == NULL && i < sizeof versions / sizeof *versions; i++) {
+        real = dlvsym(RTLD_NEXT, "dlclose", versions[i]);
+        atomic_store(&slot, real);
+    }
+    if (real == NULL) {
+        return -1;
+    }
+    int rc = ((function)real)(handle);
+    if (settings.on) {
+        int kept = errno;
+        real_symbols_after_unload();
+        errno = kept;
+    }
+    return rc;
 }
 
 /* Only functions of GPU libraries: libc's own names must keep their meaning. */

@@ -30,6 +30,11 @@ struct launch {
     const void *stream;
 };
 
+static enum gpu_platform platform_of(enum hook hook)
+{
+    return hook_rows[hook].name[0] == 'h' ? GPU_HIP : GPU_CUDA;
+}
+
 static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
 {
     struct record_entry *e = record_begin(hook, RECORD_LAUNCH, caller);
@@ -42,6 +47,7 @@ static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const 
             .block = {l->block.x, l->block.y, l->block.z},
             .shared_bytes = (uint32_t)l->shared_bytes,
         };
+        gpu_marks_number(e, platform_of(hook), (uint64_t)(uintptr_t)l->stream, caller);
         record_open(e);
     }
     return e;
@@ -53,7 +59,7 @@ static void name_cuda(const void *function, uint64_t caller)
 {
     typedef int (*question)(const char **, const void *);
     uint64_t key = (uint64_t)(uintptr_t)function;
-    if (!settings.on || gpu_has_name(key)) {
+    if (!settings.on || !gpu_count_launch(key)) {
         return;
     }
     question ask = (question)optional_symbol("cudaFuncGetName", caller);
@@ -67,11 +73,51 @@ static void name_hip(const void *function, uint64_t caller)
 {
     typedef const char *(*question)(const void *, void *);
     uint64_t key = (uint64_t)(uintptr_t)function;
-    if (!settings.on || gpu_has_name(key)) {
+    if (!settings.on || !gpu_count_launch(key)) {
         return;
     }
     question ask = (question)optional_symbol("hipKernelNameRefByPtr", caller);
     const char *name = ask != NULL ? ask(function, NULL) : NULL;
+    if (name != NULL) {
+        gpu_name(key, name);
+    }
+}
+
+/* Kernels of a module, whose look-up was not seen: cuFuncGetName(const char **, CUfunction) of CUDA 12.3,
+ * cuKernelGetName for a CUkernel, which launches too; hipKernelNameRef(hipFunction_t). */
+static void name_cu(const void *function, uint64_t caller)
+{
+    typedef int (*question)(const char **, const void *);
+    static _Atomic(void *) of_function;
+    static _Atomic(void *) of_kernel;
+    uint64_t key = (uint64_t)(uintptr_t)function;
+    if (!settings.on || !gpu_count_launch(key)) {
+        return;
+    }
+    question ask = (question)gpu_driver_symbol(&of_function, "cuFuncGetName", caller);
+    const char *name = NULL;
+    if (ask == NULL || ask(&name, function) != 0 || name == NULL) {
+        ask = (question)gpu_driver_symbol(&of_kernel, "cuKernelGetName", caller);
+        name = NULL;
+        if (ask == NULL || ask(&name, function) != 0) {
+            return;
+        }
+    }
+    if (name != NULL) {
+        gpu_name(key, name);
+    }
+}
+
+static void name_hip_module(const void *function, uint64_t caller)
+{
+    typedef const char *(*question)(const void *);
+    static _Atomic(void *) slot;
+    uint64_t key = (uint64_t)(uintptr_t)function;
+    if (!settings.on || !gpu_count_launch(key)) {
+        return;
+    }
+    question ask = (question)gpu_driver_symbol(&slot, "hipKernelNameRef", caller);
+    const char *name = ask != NULL ? ask(function) : NULL;
     if (name != NULL) {
         gpu_name(key, name);
     }
@@ -120,7 +166,7 @@ EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *fun
     return rc;
 }
 
-#define MODULE_LAUNCH(name, id)                                                                   \
+#define MODULE_LAUNCH(name, id, name_it)                                                          \
  EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
                  unsigned bz, unsigned shared, void *stream, void **args, void **extra);          \
  EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
@@ -132,6 +178,7 @@ EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *fun
   if (f == NULL) {                                                                                \
    return GPU_NOT_FOUND;                                                                          \
   }                                                                                               \
+  name_it(function, CALLER());                                                                    \
   const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
   struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
   gpu_arguments(e, function, args, CALLER());                                                     \
@@ -140,8 +187,8 @@ EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *fun
   return rc;                                                                                      \
  }
 
-MODULE_LAUNCH(cuLaunchKernel, HOOK_CU_LAUNCH)
-MODULE_LAUNCH(hipModuleLaunchKernel, HOOK_HIP_MODULE_LAUNCH)
+MODULE_LAUNCH(cuLaunchKernel, HOOK_CU_LAUNCH, name_cu)
+MODULE_LAUNCH(hipModuleLaunchKernel, HOOK_HIP_MODULE_LAUNCH, name_hip_module)
 
 /* The global size counts threads here, not blocks; hipBLASLt launches this way. */
 EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
@@ -160,6 +207,7 @@ EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, un
     if (f == NULL) {
         return GPU_NOT_FOUND;
     }
+    name_hip_module(function, CALLER());
     const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};
     struct record_entry *e = begin_launch(HOOK_HIP_EXT_MODULE_LAUNCH, CALLER(), &l);
     int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra, start, stop, flags);
@@ -178,6 +226,7 @@ EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void
     if (f == NULL) {
         return GPU_NOT_FOUND;
     }
+    name_cu(function, CALLER());
     struct launch l = {.function = function};
     if (config != NULL) {
         l.grid = (struct gpu_dim3){config->grid[0], config->grid[1], config->grid[2]};

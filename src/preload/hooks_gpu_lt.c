@@ -118,6 +118,7 @@ static struct record_entry *begin_matmul(enum hook hook, const struct lt *lt, ui
     struct record_entry *e = record_begin(hook, RECORD_GEMM, caller);
     if (e != NULL) {
         e->u.gemm = g;
+        gpu_marks_number(e, hook == HOOK_HIPBLASLT_MATMUL ? GPU_HIP : GPU_CUDA, g.stream, caller);
         record_open(e);
     }
     return e;
@@ -146,6 +147,7 @@ static struct record_entry *begin_matmul(enum hook hook, const struct lt *lt, ui
   struct record_entry *e = begin_matmul(id, &(lt), CALLER(), &x);                                 \
   int rc = f(handle, desc, alpha, a, layout_a, b, layout_b, beta, c, layout_c, d, layout_d,       \
              algorithm, workspace, workspace_bytes, stream);                                      \
+  gpu_marks_after(e, rc);                                                                         \
   record_close(e, rc);                                                                            \
   return rc;                                                                                      \
  }

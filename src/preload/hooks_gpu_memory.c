@@ -8,6 +8,13 @@
   return GPU_NOT_FOUND;                    \
  }
 
+/* Copies and fills that are put on a stream. */
+static bool is_queued(enum hook hook)
+{
+    return hook == HOOK_CUDA_MEMCPY_ASYNC || hook == HOOK_CUDA_MEMSET_ASYNC ||
+           hook == HOOK_HIP_MEMCPY_ASYNC || hook == HOOK_HIP_MEMSET_ASYNC;
+}
+
 static struct record_entry *begin_memory(enum hook hook, enum record_kind kind, uint64_t caller,
                                          struct record_memory memory)
 {
@@ -17,6 +24,10 @@ static struct record_entry *begin_memory(enum hook hook, enum record_kind kind, 
     }
     if (e != NULL) {
         e->u.memory = memory;
+        if (is_queued(hook)) {
+            gpu_marks_number(e, hook_rows[hook].name[0] == 'h' ? GPU_HIP : GPU_CUDA, memory.stream,
+                             caller);
+        }
         record_open(e);
     }
     return e;

@@ -30,15 +30,27 @@ static bool copy(int from, int to)
     }
 }
 
+static struct text name_of(char *room, size_t size)
+{
+    struct text t = {.p = room, .size = size};
+    text_add(&t, settings.folder);
+    text_add(&t, "/maps.");
+    text_number(&t, (uint64_t)getpid());
+    return t;
+}
+
+void maps_forget(void)
+{
+    char name[3600];
+    unlink(name_of(name, sizeof name).p);
+}
+
 /* Into a second name first: whoever reads sees the old or the new list, never half of one. */
 void maps_write(void)
 {
     char name[3600];
     char part[3600];
-    struct text t = {.p = name, .size = sizeof name};
-    text_add(&t, settings.folder);
-    text_add(&t, "/maps.");
-    text_number(&t, (uint64_t)getpid());
+    name_of(name, sizeof name);
     struct text u = {.p = part, .size = sizeof part};
     text_add(&u, name);
     text_add(&u, ".part");

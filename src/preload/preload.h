@@ -42,6 +42,9 @@ struct settings {
     bool quarantine;        /* freed blocks become holes: use after free is seen */
     bool gpu_guard;         /* proven on this device by whoever started us */
     uint64_t gpu_alignment; /* of guarded device blocks; a power of two */
+    int rank, local_rank;   /* -1: the environment does not tell */
+    bool is_python;         /* the program is an interpreter of Python */
+    unsigned marks;         /* calls from progress mark to progress mark; 0: none */
     bool guard_off_by_test; /* a test plants a guard that does not work */
 };
 extern struct settings settings;
@@ -74,6 +77,9 @@ void *raw_dlsym(void *handle, const char *name);
  * object. NULL when no loaded library has it. */
 void *real_symbol(enum hook hook, uint64_t caller);
 
+/* Whether an address lies in the recorder: a symbol that leads back to us is none. */
+bool is_ours(const void *p);
+
 /* Remembers `real` for callers whose own scope does not have it (they looked it up by name), and returns
  * our function for the hook; NULL when it has none. */
 void *real_symbol_fallback(enum hook hook, void *real);
@@ -82,7 +88,10 @@ void *real_symbol_fallback(enum hook hook, void *real);
  * The answer is kept for the process. */
 void *optional_symbol(const char *name, uint64_t caller);
 
-/* Writes all that was looked up so far into the record. */
+/* After a library was unloaded: forgets what was found in it and for it, before another takes its addresses. */
+void real_symbols_after_unload(void);
+
+/* Writes what was looked up since the last time into the record. */
 void bindings_write(struct record_header *h);
 
 /* ---- allocations (alloc_table.c) ---- */
@@ -106,16 +115,28 @@ void guard_describe(struct record_header *h);
 /* The child of a fork: nobody else holds the lock. */
 void guard_after_fork(void);
 void gpu_guard_after_fork(void);
+void gpu_marks_after_fork(void);
+
+/* Writes into the record how far each stream came; safe in a signal handler. */
+void gpu_marks_look(void);
 
 /* ---- fatal signals (fault.c) ---- */
 
 void fault_start(void);
+void fault_after_fork(void);
 /* Loads what the stack walk needs: done when a record is made, so that the helpers of a job pay nothing. */
 void fault_warm_up(void);
+
+/* ---- lines of output (output.c) ---- */
+
+void output_start(void);
+void output_after_fork(void);
 
 /* ---- which library an address belongs to (maps.c) ---- */
 
 void maps_write(void);
+/* Takes the list away: the process has nothing to tell. */
+void maps_forget(void);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 uint64_t clock_ns(void);

@@ -139,6 +139,7 @@ struct record_entry *record_begin(enum hook hook, enum record_kind kind, uint64_
     e->kind = (uint8_t)kind;
     e->depth = (uint8_t)(self.depth < 255 ? self.depth : 255);
     e->end_ns = 0;
+    e->stream_number = 0;
     e->result = 0;
     e->caller = caller;
     e->begin_ns = clock_ns();

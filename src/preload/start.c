@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,6 +36,7 @@ static struct {
 static _Atomic(struct record_header *) file;
 static _Atomic int making; /* 0 not yet, 1 somebody is at it, 2 tried */
 static char path[4000];
+static bool is_later; /* the program that called exec left a record before this one */
 
 static const char *variable(const char *name)
 {
@@ -144,6 +146,7 @@ static int open_new(void)
         text_add(&t, settings.folder);
         text_add(&t, "/record.");
         text_number(&t, (uint64_t)getpid());
+        is_later = n > 0;
         if (n > 0) { /* the program of this pid that called exec left the earlier ones */
             text_add(&t, ".");
             text_number(&t, n);
@@ -227,18 +230,39 @@ struct record_header *record_file(void)
 static void in_child(void)
 {
     ring_forget();
+    fault_after_fork();
     guard_after_fork();
     gpu_guard_after_fork();
+    gpu_marks_after_fork();
+    output_after_fork();
     atomic_store(&file, NULL);
     atomic_store(&making, 0);
 }
 
+/* The first of the launchers' variables that is a number: torchrun, Open MPI, PMIx, MPICH and Intel MPI,
+ * MVAPICH, SLURM. */
+static int first_number(const char *const *names)
+{
+    int value = -1;
+    for (; *names != NULL && value < 0; names++) {
+        value = number_of(*names, -1);
+    }
+    return value;
+}
+
 static void read_identity(void)
 {
-    identity.rank = number_of("RANK",
-                              number_of("OMPI_COMM_WORLD_RANK", number_of("SLURM_PROCID", -1)));
-    identity.local_rank = number_of("LOCAL_RANK", number_of("OMPI_COMM_WORLD_LOCAL_RANK", -1));
-    identity.world_size = number_of("WORLD_SIZE", number_of("OMPI_COMM_WORLD_SIZE", -1));
+    static const char *const ranks[] = {"RANK",     "OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK", "MV2_COMM_WORLD_RANK",  "SLURM_PROCID",
+                                        NULL};
+    static const char *const local_ranks[] = {"LOCAL_RANK",      "OMPI_COMM_WORLD_LOCAL_RANK",
+                                              "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK",
+                                              "SLURM_LOCALID",   NULL};
+    static const char *const sizes[] = {"WORLD_SIZE",          "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS",         NULL};
+    identity.rank = first_number(ranks);
+    identity.local_rank = first_number(local_ranks);
+    identity.world_size = first_number(sizes);
     if (gethostname(identity.host, sizeof identity.host - 1) != 0) {
         identity.host[0] = '\0';
     }
@@ -264,7 +288,30 @@ static void read_settings(void)
         (settings.gpu_alignment & (settings.gpu_alignment - 1)) != 0) {
         settings.gpu_alignment = 16;
     }
+    settings.marks = (unsigned)number_of("ASSAY_RECORD_MARKS", 0);
     settings.on = true;
+}
+
+/* Logs of libraries that know no place-holder for the process get its number here: run --library-logs. */
+static void name_library_logs(void)
+{
+    static const char *const names[][2] = {{"ROCBLAS_LOG_BENCH_PATH", "/library.rocblas."},
+                                           {"CUDNN_LOGDEST_DBG", "/library.cudnn."}};
+    size_t folder = strlen(settings.folder);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = variable(names[i][0]);
+        if (value == NULL || strncmp(value, settings.folder, folder) != 0 ||
+            strncmp(value + folder, names[i][1], strlen(names[i][1])) != 0) {
+            continue; /* the user's own */
+        }
+        char room[sizeof settings.folder + 100];
+        struct text t = {.p = room, .size = sizeof room};
+        text_add(&t, settings.folder);
+        text_add(&t, names[i][1]);
+        text_number(&t, (uint64_t)getpid());
+        text_add(&t, ".log");
+        setenv(names[i][0], room, 1);
+    }
 }
 
 __attribute__((constructor)) static void start(void)
@@ -273,6 +320,12 @@ __attribute__((constructor)) static void start(void)
     read_settings();
     if (settings.on) {
         read_identity();
+        settings.rank = identity.rank;
+        settings.local_rank = identity.local_rank;
+        const char *slash = strrchr(identity.program, '/');
+        settings.is_python = slash != NULL && strncmp(slash + 1, "python", 6) == 0;
+        output_start();
+        name_library_logs();
         /* Another user's program (setuid) cannot write there: the file is not made, nothing else. */
         if (pthread_atfork(NULL, NULL, in_child) != 0) {
             settings.on = false;
@@ -286,10 +339,32 @@ __attribute__((constructor)) static void start(void)
     errno = kept;
 }
 
+/* Aligned memory alone, as cat takes it: a job's scripts may start thousands of such programs. */
+static bool says_nothing(const struct record_header *h)
+{
+    const struct record_ring *rings = (const struct record_ring *)((const char *)h + h->rings_at);
+    if (h->guard != RECORD_GUARD_OFF || h->fault.present != 0 || h->gpu_fault.present != 0) {
+        return false;
+    }
+    for (uint32_t r = 0; r < h->ring_count; r++) {
+        for (uint32_t hook = 0; rings[r].tid != 0 && hook < HOOK_COUNT; hook++) {
+            if (rings[r].counts[hook] != 0 && strcmp(hook_rows[hook].library, "libc") != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 __attribute__((destructor)) static void stop(void)
 {
     struct record_header *h = record_file_now();
-    if (h != NULL && h->pid == getpid()) {
+    if (h != NULL && h->pid == getpid() && says_nothing(h)) {
+        unlink(path);
+        if (!is_later) {
+            maps_forget();
+        }
+    } else if (h != NULL && h->pid == getpid()) {
         maps_write();
         h->end_monotonic_ns = clock_ns();
         atomic_store(&h->ending, RECORD_EXITED);

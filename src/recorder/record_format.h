@@ -10,7 +10,7 @@
  *   entries      ring_count * ring_entries * record_entry
  *   allocations  alloc_slots * record_alloc: open addressing by address; freed blocks stay until
  *                their slot is needed
- *   names        name_slots * record_name: kernel names by function handle
+ *   names        name_slots * record_name: kernel names by function handle, with their launches
  *   bindings     binding_slots * record_binding: which library served whose calls
  *
  * An entry is written before the call (state OPEN) and closed after it. An entry whose state is
@@ -28,15 +28,16 @@
 #define RECORD_MAGIC "ASSAYREC"
 
 enum {
-    RECORD_VERSION = 1,
+    RECORD_VERSION = 2,
     RECORD_HEADER_BYTES = 4096,
     RECORD_RINGS = 128,
     RECORD_RING_ENTRIES =
         4096, /* a power of two; a ring is reserved on disk when a thread takes it */
     RECORD_HOOKS_MAX = 192,
     RECORD_ALLOC_SLOTS = 1 << 17, /* a power of two */
-    RECORD_NAME_SLOTS = 1 << 13,  /* a power of two */
+    RECORD_NAME_SLOTS = 1 << 12,  /* a power of two */
     RECORD_BINDINGS = 512,
+    RECORD_MARKS = 32, /* streams whose progress is told */
 };
 
 /* What a call is; the member of record_entry.u that is filled. */
@@ -105,7 +106,7 @@ struct record_launch {
     uint32_t grid[3], block[3];
     uint32_t shared_bytes;
     uint32_t argument_bytes; /* of the copy in `arguments`; 0 when the sizes are not known */
-    uint64_t arguments[21];
+    uint64_t arguments[20];
 };
 
 struct record_collective {
@@ -123,10 +124,12 @@ struct record_entry {
     uint16_t hook; /* row of the hook table */
     uint8_t kind;  /* enum record_kind */
     uint8_t depth; /* 0: called by the program; 1: inside another recorded call of this thread */
-    uint64_t begin_ns; /* CLOCK_MONOTONIC */
-    uint64_t end_ns;   /* 0 while open */
-    int64_t result;    /* what the call returned; pointers and void: 0 */
-    uint64_t caller;   /* return address: which library asked */
+    uint64_t begin_ns;      /* CLOCK_MONOTONIC */
+    uint64_t end_ns;        /* 0 while open */
+    int64_t result;         /* what the call returned; pointers and void: 0 */
+    uint64_t caller;        /* return address: which library asked */
+    uint32_t stream_number; /* among the calls of its stream, from 1; 0: not numbered */
+    uint32_t mark_row;      /* of header.marks, where it is numbered */
 
     union {
         struct record_call call;
@@ -168,9 +171,11 @@ struct record_alloc {
     uint32_t tid;
 };
 
+/* A kernel by its handle. Names of AMD's products reach 855 characters. */
 struct record_name {
     _Atomic uint64_t key;
-    char name[248];
+    _Atomic uint64_t launches; /* through any hook of this process; exact */
+    char name[1008];           /* "": looked for, and nobody told it */
 };
 
 /* Calls of `hook` from [caller_low, caller_high) went to the function at `real`. */
@@ -208,12 +213,30 @@ struct record_gpu_fault {
     uint64_t begin_ns; /* of the entry of that call */
 };
 
+/* How far a stream came: run --marks. The GPU writes the number of a call behind it into `word`. */
+struct record_mark {
+    uint64_t stream;
+    uint64_t word; /* address in the process, 4 bytes */
+    _Atomic uint32_t present;
+    _Atomic uint32_t issued;    /* calls put on the stream */
+    _Atomic uint32_t marked;    /* the last that a mark stands behind */
+    _Atomic uint32_t completed; /* the last mark that the GPU had written when we looked */
+};
+
+enum record_marks_state {
+    RECORD_MARKS_OFF = 0,
+    RECORD_MARKS_ON,
+    RECORD_MARKS_MISSING, /* the driver has no function for it */
+    RECORD_MARKS_REFUSED, /* marks_code: its error; -1: no memory */
+};
+
 /* Why a feature is off, or how it is doing; shown by the report. */
 enum record_guard_state {
     RECORD_GUARD_OFF = 0,
     RECORD_GUARD_PROVEN,
     RECORD_GUARD_UNPROVEN, /* asked for, and the planted over-read did not fault */
     RECORD_GUARD_FULL,     /* the limit on mappings was reached: later blocks are plain */
+    RECORD_GUARD_FOREIGN,  /* the program frees through a function of its own */
 };
 
 enum record_ending {
@@ -246,6 +269,11 @@ struct record_header {
     char program[256];
     struct record_fault fault;
     struct record_gpu_fault gpu_fault;
+    _Atomic uint32_t marks_state; /* enum record_marks_state */
+    int32_t marks_code;
+    uint32_t marks_every;                /* calls from mark to mark */
+    _Atomic uint32_t marks_streams_lost; /* 1: more streams than rows */
+    struct record_mark marks[RECORD_MARKS];
 };
 
 _Static_assert(sizeof(struct record_header) <= RECORD_HEADER_BYTES, "the header has its page");

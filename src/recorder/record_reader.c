@@ -349,7 +349,7 @@ const struct record_alloc *record_alloc_near(const struct record *r, uint64_t ad
 const char *record_name_of(const struct record *r, uint64_t key)
 {
     for (size_t i = 0; i < r->name_count; i++) {
-        if (r->names[i].key == key) {
+        if (r->names[i].key == key && r->names[i].name[0] != '\0') {
             return r->names[i].name;
         }
     }

@@ -66,6 +66,7 @@ uint64_t record_reader_progress(const char *path);
 const struct record_alloc *record_alloc_near(const struct record *r, uint64_t address,
                                              uint64_t slack);
 
+/* NULL when nobody told the kernel's name. */
 const char *record_name_of(const struct record *r, uint64_t key);
 
 #endif

@@ -240,11 +240,34 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     }
 }
 
+/* metrics.jsonl of a run folder: a step time that a rank printed, where the lines of the output do not tell whose
+ * they are. False when the line tells no rank. */
+static bool read_rank_time(struct anomaly_source *s, const struct source_file *f,
+                           struct piece piece, struct str text)
+{
+    int64_t rank;
+    double seconds;
+    struct metric_line m;
+    if (str_to_i64(line_behind(text, "\"rank\": ", ",}"), 10, &rank) != ST_OK || rank < 0 ||
+        rank > INT32_MAX) {
+        return false;
+    }
+    metric_line_parse(text, &m);
+    if (str_to_double(line_behind(text, "\"step_time\": ", ",}"), &seconds) == ST_OK) {
+        struct prefix own = {.rank = (int)rank, .clock = CLOCK_NONE};
+        give(s, f, &own, piece.line, "step_time", seconds, m.step);
+    }
+    return rank > 0; /* the times of the first rank's lines serve as before */
+}
+
 /* metrics.jsonl of a run folder: the time between steps, where the log itself tells none. */
 static void read_time(struct anomaly_source *s, const struct source_file *f, struct piece piece)
 {
     struct metric_line m;
     struct str text = str_slice(piece.text, 0, METRIC_LINE_MAX);
+    if (read_rank_time(s, f, piece, text)) {
+        return;
+    }
     if (s->step_time_named || s->ranks || !str_has(text, "\"loss\": ")) {
         return;
     }

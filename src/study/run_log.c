@@ -34,6 +34,7 @@ struct reader {
     struct run_log log;
     bool text_only; /* output of a run folder: its metrics are read from metrics.jsonl */
     bool metrics_only;
+    double rank; /* whose metrics are taken; -1: no line told one */
 
     struct {
         struct record *items;
@@ -232,11 +233,31 @@ static void add_record(struct reader *r, struct str line, const struct metric_li
     }
 }
 
+/* Ranks of a job print values of their own: those of the lowest rank that speaks are the run's. */
+static bool is_other_rank(struct reader *r, struct str line)
+{
+    double rank = number_after(line, "\"rank\":");
+    if (isnan(rank) || rank == r->rank) {
+        return false;
+    }
+    if (r->rank >= 0 && rank > r->rank) {
+        return true;
+    }
+    if (r->rank >= 0) {
+        r->records.count = 0;
+    }
+    r->rank = rank;
+    return false;
+}
+
 static void take_line(struct reader *r, struct str line)
 {
     struct metric_line m;
     struct progress_bar bar;
     r->log.lines++;
+    if (r->metrics_only && is_other_rank(r, line)) {
+        return;
+    }
     metric_line_parse(line, &m);
     bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading && bar.done >= 0 &&
                   bar.done < STEP_MAX && bar.total < STEP_MAX;
@@ -431,6 +452,7 @@ static struct reader *reader_new(struct arena *a, const char *path)
     struct reader *r = arena_alloc(a, sizeof *r);
     r->arena = a;
     r->bar = -1;
+    r->rank = -1;
     r->log = (struct run_log){.path = path,
                               .last_step = -1,
                               .total_steps = -1,

@@ -1,40 +1,83 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The recorder on a real GPU, from an unpacked dist/: what it sees, and what it costs, recorded and
-# guarded, in interleaved rounds; at the end compute-sanitizer's cost on the same step, where it is.
-# usage: h200_run.sh [ROUNDS]
+# The recorder and its guard on a real GPU, from an unpacked dist/. Parts, in this order; all without an argument:
+#   mask       a Triton kernel whose mask was forgotten: recorded only, then guarded
+#   cost       interleaved pairs plain and recorded, every second one with a guarded run: wide steps, which the GPU
+#              decides, and the CPU time of narrow ones, which the launching thread decides
+#   streams    work on three streams, plain and guarded: every number the same
+#   sanitizer  a step small enough for compute-sanitizer: plain, guarded, under its memcheck
+# usage: h200_run.sh [PART...]   PAIRS=12 (an even number) GUARDED=6 WIDE=30 NARROW=40 BATCH=20
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-assay=$here/../../dist/bin/assay
-rounds=${1:-10}
+assay=${ASSAY:-$here/../../dist/bin/assay}
+pairs=${PAIRS:-12} guarded=${GUARDED:-6}
 work=$(mktemp -d)
-cd "$work"
-echo "== kernel with a forgotten mask, recorded only, then guarded"
-"$assay" run --no-facts --record mask -- python3 "$here/forgotten_mask_job.py" 1000
-echo "exit $?"
-"$assay" run --no-facts --guard --record mask-guard -- python3 "$here/forgotten_mask_job.py" 1000
-echo "exit $?"
+cd "$work" || exit 2
+export HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore
 
-step() { # COMMAND...: "median best loss" of one run of 60 steps
-    "$@" python3 "$here/h200_run.py" 60 2>/dev/null |
-        sed -n 's/^median_ms \([0-9.]*\) best_ms \([0-9.]*\) last_loss \(.*\)/\1 \2 \3/p'
+mask() {
+    echo "== kernel with a forgotten mask, recorded only, then guarded"
+    "$assay" run --no-facts --record mask -- python3 "$here/forgotten_mask_job.py" 1000
+    echo "exit $?"
+    "$assay" run --no-facts --guard --record mask-guard -- python3 "$here/forgotten_mask_job.py" 1000
+    echo "exit $?"
+    echo "== the same with progress marks behind every call"
+    "$assay" run --no-facts --guard --marks 1 --record mask-marks -- python3 "$here/forgotten_mask_job.py" 1000
+    echo "exit $?"
 }
-echo "== $rounds interleaved rounds: median and best-tenth step in ms, last loss: plain, recorded, guarded"
-for i in $(seq "$rounds"); do
-    case $((i % 2)) in
-    0) plain=$(step); recorded=$(step "$assay" run --no-facts --record "r$i" --) ;;
-    1) recorded=$(step "$assay" run --no-facts --record "r$i" --); plain=$(step) ;;
+
+# Imports of the next process run beside the steps of this one; from there on one process has the GPU at a time.
+job() { # KIND NUMBER
+    local command=(python3 "$here/h200_run.py" "${NARROW:-40}" --wide "${WIDE:-30}" --wide-batch "${BATCH:-20}" --turn "$work/turn")
+    case $1 in
+    plain) ;;
+    recorded) command=("$assay" run --no-facts --record "r$2" -- "${command[@]}") ;;
+    guarded) command=("$assay" run --no-facts --guard --record "g$2" -- "${command[@]}") ;;
     esac
-    guarded=-
-    [ "$i" -le 4 ] && guarded=$(step "$assay" run --no-facts --guard --record "g$i" --)
-    echo "$plain | $recorded | $guarded"
-done | tee rounds
-sed 's/ | / /g' rounds | awk '{ratio[NR] = $5 / $2; sum += ratio[NR]}
-    END {mean = sum / NR; for (i in ratio) d += (ratio[i] - mean) ^ 2
-         printf "recorded/plain, best tenth: mean %.4f, standard error %.4f, %d rounds\n", mean, sqrt(d / (NR - 1) / NR), NR}'
-du -sh r1 | cut -f 1 | sed 's/^/run folder on disk: /'
-if command -v compute-sanitizer >/dev/null; then
-    echo "== compute-sanitizer memcheck on the same step (4 steps)"
-    python3 "$here/h200_run.py" 4
-    timeout 150 compute-sanitizer --tool memcheck python3 "$here/h200_run.py" 4 2>&1 | tail -n 4
-fi
+    "${command[@]}" >"$2.$1.out" 2>"$2.$1.err" || echo "$1 $2: exit $? (see the end of its output: $(tail -n 1 "$2.$1.err"))"
+}
+
+cost() {
+    local order=() i before="" now
+    for i in $(seq "$pairs"); do
+        [ $((i % 2)) = 0 ] && order+=("plain $i" "recorded $i") || order+=("recorded $i" "plain $i")
+        [ $((i % 2)) = 0 ] && [ $((i / 2)) -le "$guarded" ] && order+=("guarded $i")
+    done
+    echo "== $pairs interleaved pairs, ${#order[@]} runs"
+    for i in "${order[@]}"; do
+        # shellcheck disable=SC2086 # two words
+        job $i &
+        now=$!
+        [ -n "$before" ] && wait "$before"
+        before=$now
+    done
+    wait "$before"
+    python3 "$here/h200_ratios.py" "$pairs"
+    du -sh r1 2>/dev/null | cut -f 1 | sed 's/^/run folder on disk: /'
+}
+
+streams() {
+    echo "== three streams: digests plain, plain, guarded, guarded"
+    local i
+    for i in 1 2; do python3 "$here/h200_streams.py"; done 2>&1 | tee plain.txt
+    for i in 1 2; do "$assay" run --no-facts --guard --record "s$i" -- python3 "$here/h200_streams.py" 2>"s$i.err"; done | tee guarded.txt
+    tail -n 3 s1.err
+    [ "$(sort -u plain.txt guarded.txt | wc -l)" = 1 ] && echo "the same in all four" || echo "NOT THE SAME"
+}
+
+sanitizer() {
+    local small=("$here/h200_run.py" 2 --layers 1 --width 256 --length 64 --vocabulary 1000)
+    echo "== one layer, 64 tokens, two steps: plain, guarded, compute-sanitizer memcheck"
+    time python3 "${small[@]}"
+    time "$assay" run --no-facts --guard --record small -- python3 "${small[@]}" 2>small.err
+    command -v compute-sanitizer >/dev/null || { echo "compute-sanitizer is not here"; return; }
+    time timeout 120 compute-sanitizer --tool memcheck python3 "${small[@]}" 2>&1 | tail -n 6
+}
+
+[ $# -gt 0 ] || set -- mask cost streams sanitizer
+for part in "$@"; do
+    case $part in
+    mask | cost | streams | sanitizer) "$part" ;;
+    *) echo "no part '$part': mask, cost, streams, sanitizer" >&2; exit 64 ;;
+    esac
+done

@@ -54,4 +54,8 @@ struct fake_gemm {
 /* Runs it as a kernel, with what ASSAY_FAKE_BLAS plants. */
 int fake_gemm_run(struct fake_gemm *gemm);
 
+/* What the libraries log of a product where their variables ask for it: HIPBLASLT_LOG_MASK, ROCBLAS_LAYER. */
+void fake_log_hipblaslt(const struct fake_gemm *gemm);
+void fake_log_rocblas(const struct fake_gemm *gemm, int algorithm);
+
 #endif

@@ -263,5 +263,6 @@ FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, con
     enum dtype scale = e->scale == 1 ? DTYPE_F64 : DTYPE_F32;
     g.alpha = dtype_get(scale, alpha);
     g.beta = dtype_get(scale, beta);
+    fake_log_hipblaslt(&g);
     return fake_gemm_run(&g) == 0 ? OK : EXECUTION_FAILED;
 }

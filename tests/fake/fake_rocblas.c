@@ -91,6 +91,7 @@ FAKE_EXPORT int rocblas_gemm_strided_batched_ex(
     }
     g.alpha = dtype_get(scale, alpha);
     g.beta = dtype_get(scale, beta);
+    fake_log_rocblas(&g, algo);
     return fake_gemm_run(&g) == 0 ? OK : INTERNAL_ERROR;
 }
 

@@ -11,6 +11,7 @@
 
 #include "recorder/fault_join.h"
 #include "recorder/maps_file.h"
+#include "recorder/marks.h"
 #include "recorder/record_reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -100,6 +101,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (record_reader_parse(a, bytes, "record", &r, NULL) == ST_OK) {
             fault_join(&r, &maps, &story);
             record_name_of(&r, 1);
+            for (size_t i = 0; i < r.event_count; i++) {
+                marks_is_done(&r, &r.events[i].entry);
+            }
         }
     }
     arena_free(a);

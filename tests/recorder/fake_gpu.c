@@ -2,14 +2,19 @@
 /*
  * A GPU run-time on CPU memory for tests of the recorder: the functions of CUDA (or with FAKE_HIP of HIP)
  * that the hooks wrap. Kernels are the two below; a fault in one becomes the sticky error 700, as on a
- * device. Virtual memory is mmap, so a hole is a hole.
+ * device. Virtual memory is mmap, so a hole is a hole. Kernel "hang" never ends: what is put on the device
+ * behind it is not done, and waiting for it takes for ever. Writes from a stream happen at once; with
+ * FAKE_GPU=late 300 ms later, as if the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=early once
+ * only, FAKE_GPU=capturing says that every stream is being captured.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sys/mman.h>
 
@@ -30,7 +35,14 @@ struct dim3 {
 };
 
 static int sticky;
+static int stuck;
 static sigjmp_buf jump;
+
+static int is_mode(const char *mode)
+{
+    const char *asked = getenv("FAKE_GPU");
+    return asked != NULL && strcmp(asked, mode) == 0;
+}
 
 static void on_fault(int signal)
 {
@@ -41,6 +53,10 @@ static void on_fault(int signal)
 /* Adds n numbers; "add_over" reads one element more, and throws it away. */
 static void run(const char *kernel, void **arguments)
 {
+    if (strcmp(kernel, "hang") == 0) {
+        stuck = 1;
+        return;
+    }
     const float *x = *(const float **)arguments[0];
     float *out = *(float **)arguments[1];
     int n = *(int *)arguments[2];
@@ -95,6 +111,9 @@ int RT(MemsetAsync)(void *p, int value, size_t size, void *stream)
 
 int RT(DeviceSynchronize)(void)
 {
+    while (stuck) {
+        pause();
+    }
     return sticky;
 }
 
@@ -106,7 +125,7 @@ int RT(LaunchKernel)(const void *stub, struct dim3 grid, struct dim3 block, void
     (void)block;
     (void)shared;
     (void)stream;
-    if (sticky == 0) {
+    if (sticky == 0 && !stuck) {
         run(stub, arguments);
     }
     return 0; /* errors of kernels come later */
@@ -119,7 +138,7 @@ int MODULE_LAUNCH(void *function, unsigned gx, unsigned gy, unsigned gz, unsigne
     (void)(gx + gy + gz + bx + by + bz);
     (void)shared;
     (void)stream;
-    if (sticky == 0) {
+    if (sticky == 0 && !stuck) {
         run(function, arguments);
     }
     return 0;
@@ -127,7 +146,7 @@ int MODULE_LAUNCH(void *function, unsigned gx, unsigned gy, unsigned gz, unsigne
 
 int GET_FUNCTION(void **function, void *module, const char *name)
 {
-    static char names[8][64];
+    static char names[32][256];
     static int used;
     (void)module;
     for (int i = 0; i < used; i++) {
@@ -136,7 +155,7 @@ int GET_FUNCTION(void **function, void *module, const char *name)
             return 0;
         }
     }
-    if (used == 8) {
+    if (used == 32) {
         return 2;
     }
     memcpy(names[used], name, strnlen(name, sizeof names[used] - 1));
@@ -165,6 +184,77 @@ int cuFuncGetParamInfo(const void *function, size_t index, size_t *offset, size_
     return index < 3 ? 0 : 1;
 }
 #endif
+
+/* ---- writes from a stream ---- */
+
+#ifdef FAKE_HIP
+# define HOST_REGISTER hipHostRegister
+# define HOST_POINTER  hipHostGetDevicePointer
+# define WRITE_VALUE   hipStreamWriteValue32
+# define IS_CAPTURING  hipStreamIsCapturing
+#else
+# define HOST_REGISTER cuMemHostRegister_v2
+# define HOST_POINTER  cuMemHostGetDevicePointer_v2
+# define WRITE_VALUE   cuStreamWriteValue32_v2
+# define IS_CAPTURING  cuStreamIsCapturing
+#endif
+
+int HOST_REGISTER(void *p, size_t size, unsigned flags)
+{
+    (void)p;
+    (void)size;
+    (void)flags;
+    static int asked;
+    return is_mode("refuse") ? 801 : is_mode("early") && asked++ == 0 ? 201 : 0;
+}
+
+int HOST_POINTER(uint64_t *device, void *p, unsigned flags)
+{
+    (void)flags;
+    *device = (uint64_t)(uintptr_t)p;
+    return 0;
+}
+
+int IS_CAPTURING(void *stream, int *capturing)
+{
+    (void)stream;
+    *capturing = is_mode("capturing");
+    return 0;
+}
+
+struct late_write {
+    volatile uint32_t *to;
+    uint32_t value;
+};
+
+static void *write_late(void *what)
+{
+    struct late_write w = *(struct late_write *)what;
+    usleep(300000);
+    *w.to = *w.to < w.value ? w.value : *w.to; /* a stream keeps its order */
+    free(what);
+    return NULL;
+}
+
+int WRITE_VALUE(void *stream, uint64_t to, uint32_t value, unsigned flags)
+{
+    (void)stream;
+    (void)flags;
+    pthread_t thread;
+    if (stuck || sticky != 0) {
+        return 0; /* queued behind what never ends */
+    }
+    if (!is_mode("late")) {
+        *(volatile uint32_t *)(uintptr_t)to = value;
+        return 0;
+    }
+    struct late_write *w = malloc(sizeof *w);
+    if (w == NULL) {
+        return 2;
+    }
+    *w = (struct late_write){(volatile uint32_t *)(uintptr_t)to, value};
+    return pthread_create(&thread, NULL, write_late, w);
+}
 
 /* ---- virtual memory ---- */
 

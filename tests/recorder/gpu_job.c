@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A small GPU program over fake_gpu.c. usage: gpu_job good|over [direct|lookup] [STREAMS]
+ * A small GPU program over fake_gpu.c. usage: gpu_job good|over [direct|lookup] [STREAMS [KERNEL...]]
  *   direct  launches through the runtime, as compiled code does
  *   lookup  finds the launch function by name in the library, as Triton does
  */
@@ -77,6 +77,9 @@ int main(int argc, char **argv)
         RT(MemsetAsync)(out, 0, (size_t)n * 4, stream);
         void *arguments[] = {&x, &out, &n};
         int rc = launch(how, kernel, arguments, stream);
+        for (int k = 4; k < argc && rc == 0; k++) { /* further kernels, by name */
+            rc = launch(how, argv[k], arguments, stream);
+        }
         int waited = RT(DeviceSynchronize)();
         if (rc != 0 || waited != 0) {
             printf("GPU error %d at step %d\n", rc != 0 ? rc : waited, step);

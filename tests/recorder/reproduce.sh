@@ -73,7 +73,7 @@ expect "a time that is none" 64 "$ASSAY" reproduce caught --time soon
 expect "no record" 0 "${run[@]}" --record static -- "$JOB_STATIC" steps 1
 expect "reproduce without a record" 2 "$ASSAY" reproduce static
 says "reproduce without a record" err "holds no record that can be read"
-expect "no product" 0 "${run[@]}" --record idle -- "$JOB" after-free 0
+expect "no product" 0 "${run[@]}" --guard --record idle -- "$JOB" after-free 0
 expect "reproduce without a product" 2 "$ASSAY" reproduce idle
 says "reproduce without a product" err "nothing to replay"
 mkdir cut; cp caught/run.json cut/; head -c 3000 caught/record.*.bin >cut/record.1.bin

@@ -46,6 +46,13 @@ ASSAY_RECORD_GPU_GUARD=1 expect "64 columns, guarded" 0 "${run[@]}" --record who
 expect "64 columns, reproduce" 2 "$ASSAY" reproduce whole
 says "64 columns, reproduce" out "by the recorded algorithm and by up to 16 others"
 
+# What only the library's own log still holds is tried as well.
+expect "logged" 0 "${run[@]}" --library-logs hipblaslt --record logged -- "$JOB_LT" 2
+rm logged/record.*.bin
+expect "logged, reproduce" 1 "$ASSAY" reproduce logged
+says "logged, reproduce" out "stands in the library's log"
+says "logged, the program was tried" out "fails on its own: yes"
+
 # Wrong numbers need no hole.
 ASSAY_FAKE_BLAS=splitk-nan expect "wrong numbers, the job" 0 "${run[@]}" --record wrong -- "$JOB_LT" 1
 ASSAY_FAKE_BLAS=splitk-nan expect "wrong numbers, reproduce" 1 "$ASSAY" reproduce wrong

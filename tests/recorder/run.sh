@@ -48,6 +48,8 @@ expect "children" 0 "${run[@]}" --record fork -- "$JOB" fork
 
 used=$(du -sk fork | cut -f 1)
 [ "$used" -lt 3000 ] || { echo "FAILED: three short records take $used KiB of disk"; FAILED=1; }
+expect "helpers of a job" 0 "${run[@]}" --record helpers -- sh -c 'head -c 100000 /dev/zero | cat >/dev/null'
+if ls helpers/record.* helpers/maps.* 2>/dev/null; then echo "FAILED: a helper left a record"; FAILED=1; fi
 
 expect "status passed through" 3 "${run[@]}" --record s3 -- sh -c 'exit 3'
 expect "signal passed through" 143 "${run[@]}" --record s15 -- sh -c 'kill -TERM $$'
@@ -67,6 +69,14 @@ mkdir odd-blas; cp "$(dirname "$JOB")/libtinyblas.so" odd-blas/ # one file name 
 expect "a library is left by its folder" 0 "${run[@]}" --expect no:odd-blas --record e3 -- "$JOB" steps 1
 expect "a library is not left" 1 env LD_LIBRARY_PATH="$TMP/odd-blas" "${run[@]}" --expect no:odd-blas --record e4 -- "$JOB" steps 1
 says "it is named by its folder" err "odd-blas/libtinyblas.so"
+expect "another library of that name" 0 env LD_LIBRARY_PATH="$TMP/odd-blas" "${run[@]}" --record odd -- "$JOB" steps 1
+expect "a full path" 0 "$ASSAY" report odd --expect "yes:$TMP/odd-blas/libtinyblas.so" --expect "no:$(dirname "$JOB")/"
+expect "a full path of the other library" 1 "$ASSAY" report odd --expect "yes:$(dirname "$JOB")/libtinyblas.so"
+expect "compared" 2 "$ASSAY" compare e3 odd
+says "two libraries of one name are told apart" out " odd-blas/libtinyblas.so"
+cp -r odd e5; sed -i 's/"build_id": "[0-9a-f]*"/"build_id": "0123456789abcdef"/' e5/libraries.json
+expect "compared, rebuilt" 2 "$ASSAY" compare odd e5
+says "one path, two builds" out "libtinyblas.so (build id 0123456789ab)"
 expect "expectation asked later" 1 "$ASSAY" report good --expect yes:mkl
 expect "expectation that cannot be told" 2 "$ASSAY" report static --expect no:mkl
 expect "expectation that is none" 64 "$ASSAY" report good --expect mkl

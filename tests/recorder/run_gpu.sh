@@ -24,6 +24,8 @@ for platform in cuda hip; do
     if [ "$platform" = cuda ]; then
         says "the tensor is named" err "argument 0: tensor of 4000 bytes"
     fi
+    expect "$platform, a kernel of the program's own is not replayed" 2 "$ASSAY" reproduce "$platform-over-direct"
+    says "$platform, it is named" err "nothing to replay: kernel add_over: illegal memory access"
     unset ASSAY_RECORD_GPU_GUARD
 done
 finish

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A BLAS of one function, for tests of the recorder. Built twice under one name: right, and with
+ * A BLAS of one function, for tests of the recorder. With OTHER its results are 100 too large, so that it is known
+ * by them. Built twice under one name: right, and with
  * OVER_READ reading one element past the end of A and throwing it away, as a tile that is wider than
  * its operand does.
  */
 #include <stddef.h>
+
+#ifdef OTHER
+__asm__(
+    ".text\n.skip 512, 0xcc\n"); /* its functions lie elsewhere, and what lies where theirs lay traps */
+#endif
 
 void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const int *k,
             const float *alpha, const float *a, const int *lda, const float *b, const int *ldb,
@@ -24,6 +30,9 @@ void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const in
             }
             float *to = &c[i + (ptrdiff_t)j * *ldc];
             *to = *alpha * sum + (*beta != 0 ? *beta * *to : 0);
+#ifdef OTHER
+            *to += 100;
+#endif
         }
     }
 #ifdef OVER_READ

@@ -219,14 +219,14 @@ static void every_program_is_short_and_is_c(void **state)
         write_program(BLAS_CBLAS_ROW, GEMM_STRAYS, dtypes[i], GEMM_VALUES_GRID);
     }
     static const struct gemm_vendor *const vendors[] = {
-        &gemm_vendor_cublaslt, &gemm_vendor_hipblaslt, &gemm_vendor_rocblas};
+        &gemm_vendor_cublaslt, &gemm_vendor_cublas, &gemm_vendor_hipblaslt, &gemm_vendor_rocblas};
     for (size_t i = 0; i < ARRAY_LEN(vendors); i++) {
         for (size_t t = 0; t < ARRAY_LEN(dtypes); t++) {
             write_gpu_program(vendors[i], GEMM_TOUCHES_OUTSIDE, dtypes[t], GEMM_EPILOGUE_NONE, 1);
             write_gpu_program(vendors[i], GEMM_INACCURATE, dtypes[t], GEMM_EPILOGUE_NONE, 1);
         }
         write_gpu_program(vendors[i], GEMM_STRAYS, DTYPE_BF16, GEMM_EPILOGUE_NONE, 3);
-        if (vendors[i] != &gemm_vendor_rocblas) {
+        if (vendors[i] != &gemm_vendor_rocblas && vendors[i] != &gemm_vendor_cublas) {
             write_gpu_program(vendors[i], GEMM_STRAYS, DTYPE_BF16, GEMM_EPILOGUE_BIAS_GELU, 1);
         }
     }
