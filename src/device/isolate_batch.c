@@ -66,6 +66,10 @@ static void note_fault(struct batch_page *shared, size_t index, const struct iso
 __attribute__((noinline)) static bool run_item(const struct isolate_batch *batch, size_t index,
                                                struct isolate_jump *jump)
 {
+    if (jump == NULL) {
+        batch->item(batch->context, index);
+        return false;
+    }
     if (sigsetjmp(jump->where, 0) != 0) {
         return true;
     }
@@ -174,7 +178,9 @@ static enum status count_end(struct batch_run *run, const struct isolate_end *en
     if (run->batch->ended != NULL) {
         run->batch->ended(run->batch->context, run->shared->next, end);
     }
-    run->from = run->shared->next + 1;
+    bool again = run->batch->again != NULL &&
+                 run->batch->again(run->batch->context, run->shared->next);
+    run->from = run->shared->next + (again ? 0 : 1);
     return ST_OK;
 }
 
@@ -187,11 +193,12 @@ static enum status one_child(struct batch_run *run, struct err *err)
     shared->ring_written = 0;
     shared->ring_read = 0;
     struct isolate_jump jump = {0};
+    struct isolate_jump *may = run->batch->no_jumps ? NULL : &jump;
     struct isolate_child child;
-    TRY(isolate_fork(run->batch->keep_stderr, &shared->page, &jump, &child, err));
+    TRY(isolate_fork(run->batch->keep_stderr, &shared->page, may, &child, err));
     if (child.pid == 0) {
         jump.thread = (pid_t)syscall(SYS_gettid);
-        run_child(run->batch, shared, run->end, &jump);
+        run_child(run->batch, shared, run->end, may);
         _exit(0);
     }
     run->summary.children++;

@@ -103,7 +103,8 @@ static void poison_cells(char *to, int64_t count, enum gemm_poison poison, enum 
     memcpy(to + i, &pattern, bytes - i);
 }
 
-static void fill_c(const struct gemm_probe *probe, const struct gemm_case *numbers, char *c)
+void gemm_layout_fill_output(const struct gemm_probe *probe, const struct gemm_case *numbers,
+                             char *c)
 {
     const struct gemm_shape *s = &probe->shape;
     size_t size = dtype_info(s->dtype_c)->size;
@@ -156,7 +157,7 @@ void gemm_layout_fill(const struct gemm_probe *probe, const struct gemm_case *nu
                       .stride = s->stride_b};
     fill_input(&a, s->batch, size, pad);
     fill_input(&b, s->batch, size, pad);
-    fill_c(probe, numbers, layout->c);
+    gemm_layout_fill_output(probe, numbers, layout->c);
 }
 
 /* --- judging ----------------------------------------------------------------------------------- */

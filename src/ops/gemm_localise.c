@@ -52,6 +52,12 @@ static void collect_examples(struct gemm_shrink *z, const struct gemm_source *so
         }
         struct gemm_probe p;
         source->get(source->context, f->index, &p);
+        if (on_device(z)) {
+            struct gemm_choice *exact = arena_alloc(z->keep, sizeof *exact);
+            *exact = f->choice;
+            p.choices = 1;
+            p.exact = exact;
+        }
         double rank = farthest ? -(double)llabs(f->distance) : volume(&p.shape);
         size_t at = list.count;
         if (list.count < most) {
@@ -293,7 +299,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
                           enum gemm_fault_kind kind, enum gemm_operand operand,
                           struct gemm_diagnosis *ret_diagnosis, struct err *err)
 {
-    struct gemm_shrink z = {.arena = arena_new(0), .target = target, .kind = kind};
+    struct gemm_shrink z = {.arena = arena_new(0), .keep = a, .target = target, .kind = kind};
     z.operand = operand;
     z.result = arena_alloc(z.arena, sizeof *z.result);
     struct gemm_diagnosis d = {.clean_bytes = -1};

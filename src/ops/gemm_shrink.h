@@ -6,7 +6,8 @@
 #include "ops/gemm_localise.h"
 
 struct gemm_shrink {
-    struct arena *arena; /* scratch */
+    struct arena *arena;
+    struct arena *keep; /* what the diagnosis points to */ /* scratch */
     const struct gemm_target *target;
     enum gemm_fault_kind kind;
     enum gemm_operand operand;
