@@ -28,7 +28,8 @@ static const struct {
 } belongs_to[] = {
     {"timing", "torch", false}, {"torch-module", "torch", false}, {"device", "torch", true},
     {"library", NULL, true},    {"shapes", NULL, true},           {"resume", NULL, true},
-    {"reproducer", NULL, true},
+    {"reproducer", NULL, true}, {"level", "torch", true},         {"seed", "torch", true},
+    {"deadline", "torch", true}, {"dtype", "torch", true},        {"time-limit", "torch", true},
 };
 
 static const char *chosen_mode(const struct cli *cli)
@@ -117,6 +118,8 @@ static const struct option_spec options[] = {
     {"seed", 0, OPTION_VALUE, "N", "Another choice of layouts and values (1)"},
     {"deadline", 0, OPTION_VALUE, "SECONDS",
      "What takes longer is a hang (a product 10, a case of PyTorch 60, on a GPU 180)"},
+    {"time-limit", 0, OPTION_VALUE, "SECONDS",
+     "Stop after SECONDS and say what was not tried (quick on a device: 120; else none)"},
     REPORT_OPTIONS,
     {0},
 };

@@ -12,7 +12,8 @@
 enum {
     STAGING_ALIGN = 256,
     WORKSPACE_ALIGN = 256,
-    SCALE_STEP = 256 /* between the two scales */
+    SCALE_STEP = 256,          /* between the two scales */
+    POISON_MOST = 1 << 20      /* of a workspace: what products of this size use */
 };
 
 /* Outputs of one batch on the host, together. */
@@ -234,7 +235,8 @@ static enum status call(struct gemm_batch *batch, const struct placed *output,
         .scale_b = batch->scales != NULL ? (char *)batch->scales + SCALE_STEP : NULL,
     };
     if (choice->workspace_bytes != 0) {
-        TRY(device_fill(batch->device, workspace, guard_poison_pattern(batch->runs), bytes, err));
+        TRY(device_fill(batch->device, workspace, guard_poison_pattern(batch->runs),
+                        bytes < POISON_MOST ? bytes : POISON_MOST, err));
     }
     batch->runs++;
     return batch->vendor->run(batch->library, &batch->shape, &operands, choice, err);

@@ -186,7 +186,9 @@ static bool choose(struct gemm_child *t, const struct gemm_probe *probe,
     }
     if (probe->exact != NULL) {
         *ret_choice = *probe->exact;
-        ret_choice->workspace_bytes = GEMM_BATCH_WORKSPACE_BYTES; /* the size may be another's */
+        if (ret_choice->workspace_bytes != 0) {
+            ret_choice->workspace_bytes = GEMM_BATCH_WORKSPACE_BYTES; /* sizes may be others now */
+        }
         return true;
     }
     if (t->choice_count == 0) {
