@@ -26,10 +26,10 @@ static const struct {
     const char *option, *mode;
     bool libraries; /* and the one without a mode */
 } belongs_to[] = {
-    {"timing", "torch", false}, {"torch-module", "torch", false}, {"device", "torch", true},
-    {"library", NULL, true},    {"shapes", NULL, true},           {"resume", NULL, true},
-    {"reproducer", NULL, true}, {"level", "torch", true},         {"seed", "torch", true},
-    {"deadline", "torch", true}, {"dtype", "torch", true},        {"time-limit", "torch", true},
+    {"timing", "torch", false},  {"torch-module", "torch", false}, {"device", "torch", true},
+    {"library", NULL, true},     {"shapes", NULL, true},           {"resume", NULL, true},
+    {"reproducer", NULL, true},  {"level", "torch", true},         {"seed", "torch", true},
+    {"deadline", "torch", true}, {"dtype", "torch", true},         {"time-limit", "torch", true},
 };
 
 static const char *chosen_mode(const struct cli *cli)

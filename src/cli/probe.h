@@ -70,7 +70,7 @@ struct probe_run {
     struct probe_library library;
     struct gemm_target target;
     struct gemm_result *result;
-    bool guarded; /* the start-up proof was passed */
+    bool guarded;     /* the start-up proof was passed */
     const char *stop; /* why the campaign ended before its plan, and where; NULL: it did not */
     const char *guard_sentence;
     struct probe_smallest smallest;

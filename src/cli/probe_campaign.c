@@ -41,8 +41,8 @@ enum status probe_time_limit(const struct cli *cli, uint64_t fallback, uint64_t 
 
     uint64_t seconds = fallback;
     const char *text = cli_value(cli, "time-limit", NULL);
-    if (text != NULL && (str_to_u64(str_of(text), 10, &seconds) != ST_OK || seconds == 0 ||
-                         seconds > MOST_S)) {
+    if (text != NULL &&
+        (str_to_u64(str_of(text), 10, &seconds) != ST_OK || seconds == 0 || seconds > MOST_S)) {
         return err_set(err, ST_USAGE, "--time-limit '%s': seconds from 1 to %d", text, MOST_S);
     }
     *ret_seconds = seconds;
@@ -59,8 +59,8 @@ static bool tick(void *context, const struct gemm_result *so_far, size_t done)
     bool device = c->run->target.device_kind != DEVICE_CPU;
     double limit = c->plan->until_s != 0 ? c->plan->until_s - now : 0;
     cli_progress(c->cli, "%s: %zu of %zu products, %llu faulty, %.0f %sa second, %.0f s left%s",
-                 c->what, done, c->count, (unsigned long long)so_far->faulty,
-                 device ? runs : rate, device ? "runs of their algorithms " : "",
+                 c->what, done, c->count, (unsigned long long)so_far->faulty, device ? runs : rate,
+                 device ? "runs of their algorithms " : "",
                  limit > 0 && limit < left ? limit : left,
                  limit > 0 && limit < left ? " of the time limit, which comes before the end" : "");
     c->late = c->plan->until_s != 0 && limit <= 0;

@@ -313,8 +313,8 @@ static void reservations(struct cli *cli, const struct probe_run *run,
         why = run->guard_sentence;
     } else if (!r->opened || r->stopped) {
         why = r->refusal[0] != '\0' ? r->refusal
-              : run->stop != NULL    ? run->stop
-                                     : "the campaign was stopped";
+              : run->stop != NULL   ? run->stop
+                                    : "the campaign was stopped";
     } else if (r->probes == 0) {
         why = "it offers none of the products of this plan";
     } else if (r->skipped != 0) {

@@ -33,8 +33,11 @@ static void add_dtypes(struct gemm_plan_options *options, const enum dtype *dtyp
 static void default_dtypes(enum device_kind kind, struct gemm_plan_options *options)
 {
     static const enum dtype common[] = {DTYPE_F32, DTYPE_F64, DTYPE_BF16, DTYPE_F16};
+
     static const enum dtype ocp[] = {DTYPE_F8_E4M3FN, DTYPE_F8_E5M2};
+
     static const enum dtype fnuz[] = {DTYPE_F8_E4M3FNUZ, DTYPE_F8_E5M2FNUZ};
+
     add_dtypes(options, common, ARRAY_LEN(common));
     if (kind == DEVICE_CUDA || kind == DEVICE_HIP) {
         add_dtypes(options, ocp, ARRAY_LEN(ocp));
@@ -75,10 +78,10 @@ static uint64_t digest_of(const struct gemm_plan *plan)
     for (size_t i = 0; i < gemm_plan_count(plan); i += 1 + i / 64) {
         struct gemm_probe p;
         gemm_plan_get(plan, i, &p);
-        const uint64_t parts[] = {(uint64_t)p.shape.m,   (uint64_t)p.shape.n,   (uint64_t)p.shape.k,
-                                  (uint64_t)p.shape.lda, (uint64_t)p.shape.ldc, p.seed,
-                                  p.shape.dtype_ab,
-                                  p.choices};
+        const uint64_t parts[] = {(uint64_t)p.shape.m,   (uint64_t)p.shape.n,
+                                  (uint64_t)p.shape.k,   (uint64_t)p.shape.lda,
+                                  (uint64_t)p.shape.ldc, p.seed,
+                                  p.shape.dtype_ab,      p.choices};
         for (size_t j = 0; j < ARRAY_LEN(parts); j++) {
             digest = gemm_mix(digest ^ parts[j]);
         }
@@ -156,8 +159,7 @@ static enum status try_all(struct cli *cli, struct trial_set *set, struct findin
                                            .unguarded = unguarded};
         const char *what = arena_fmt(cli->arena, "library %zu of %zu, %s", i + 1,
                                      set->libraries.count, run->library.name);
-        if (interrupt_came() ||
-            (set->plan.until_s != 0 && probe_now_s() >= set->plan.until_s)) {
+        if (interrupt_came() || (set->plan.until_s != 0 && probe_now_s() >= set->plan.until_s)) {
             run->result = arena_alloc(cli->arena, sizeof *run->result);
             run->result->stopped = true;
             run->stop = "not tried: the campaign ended before it";

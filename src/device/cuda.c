@@ -14,8 +14,8 @@ static const char *const names[] = {"libcuda.so.1", "libcuda.so",
                                     "/usr/lib/wsl/lib/libcuda.so.1", NULL};
 
 static const char *const feature_names[GPU_FEATURE_COUNT] = {
-    "memory", "device information", "kernels", "guard memory", "registered host memory",
-    "copies in the background",
+    "memory",       "device information",     "kernels",
+    "guard memory", "registered host memory", "copies in the background",
 };
 
 #define ROW(name, slot, feature)                              \

@@ -172,7 +172,8 @@ struct device_backend {
                         struct err *err);
     enum status (*sync)(struct device *device, struct err *err);
     /* Host memory for the two below; on a device that has no other it is plain memory of the arena. */
-    enum status (*host_alloc)(struct device *device, size_t bytes, void **ret_host, struct err *err);
+    enum status (*host_alloc)(struct device *device, size_t bytes, void **ret_host,
+                              struct err *err);
     void (*host_free)(struct device *device, void *host);
     /* write and read in order with what was launched, which need not be done when they return: the
      * host memory is host_alloc's and is left alone until sync. */

@@ -12,8 +12,8 @@
 enum {
     STAGING_ALIGN = 256,
     WORKSPACE_ALIGN = 256,
-    SCALE_STEP = 256,          /* between the two scales */
-    POISON_MOST = 1 << 20      /* of a workspace: what products of this size use */
+    SCALE_STEP = 256,     /* between the two scales */
+    POISON_MOST = 1 << 20 /* of a workspace: what products of this size use */
 };
 
 /* Outputs of one batch on the host, together. */
@@ -43,7 +43,7 @@ struct gemm_batch {
     struct guard_block workspace;
     void *scales; /* two numbers on the device, where a shape has them; NULL before */
     size_t scales_at;
-    bool copied;  /* the inputs are on the device */
+    bool copied;   /* the inputs are on the device */
     unsigned runs; /* which poison the next workspace gets */
 };
 

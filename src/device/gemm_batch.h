@@ -22,7 +22,7 @@ enum gemm_batch_part {
 };
 
 enum {
-    GEMM_BATCH_MAX = 64,                /* outputs at a time */
+    GEMM_BATCH_MAX = 64, /* outputs at a time */
     GEMM_BATCH_WORKSPACE_BYTES = 32 << 20
 };
 

@@ -21,8 +21,8 @@ static const char *const names[] = {"libamdhip64.so.7",
                                     NULL};
 
 static const char *const feature_names[GPU_FEATURE_COUNT] = {
-    "memory", "device information", "kernels", "guard memory", "registered host memory",
-    "copies in the background",
+    "memory",       "device information",     "kernels",
+    "guard memory", "registered host memory", "copies in the background",
 };
 
 #define ROW(name, slot, feature)                              \

@@ -371,8 +371,8 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
     const struct gemm_shape *s = &probe->shape;
     bool exact = gemm_is_exact(s, probe->values);
     if (c->made && c->exact == exact && c->m == s->m && c->n == s->n && c->k == s->k &&
-        c->batch == s->batch && c->dtype_ab == s->dtype_ab && c->dtype_b == gemm_dtype_b(s) && c->dtype_c == s->dtype_c &&
-        c->values == probe->values && c->seed == probe->seed) {
+        c->batch == s->batch && c->dtype_ab == s->dtype_ab && c->dtype_b == gemm_dtype_b(s) &&
+        c->dtype_c == s->dtype_c && c->values == probe->values && c->seed == probe->seed) {
         return;
     }
     c->made = true;

@@ -168,7 +168,8 @@ static bool same_choices(const struct gemm_child *t, const struct gemm_shape *s)
 static size_t choices_wanted(const struct gemm_child *t, const struct gemm_probe *probe)
 {
     size_t most = (size_t)(probe->choices > 1 ? probe->choices : 16) * 4;
-    return t->target->device_kind == DEVICE_CPU || most > GEMM_CHOICES_MAX ? GEMM_CHOICES_MAX : most;
+    return t->target->device_kind == DEVICE_CPU || most > GEMM_CHOICES_MAX ? GEMM_CHOICES_MAX
+                                                                           : most;
 }
 
 /* False when the library declines the shape. */
@@ -179,8 +180,8 @@ static bool choose(struct gemm_child *t, const struct gemm_probe *probe,
         t->choices_for = probe->shape;
         t->choices_known = true;
         t->choice_count = 0;
-        if (t->target->vendor->choices(t->library, &probe->shape, t->choices, choices_wanted(t, probe),
-                                       &t->choice_count, NULL) != ST_OK) {
+        if (t->target->vendor->choices(t->library, &probe->shape, t->choices,
+                                       choices_wanted(t, probe), &t->choice_count, NULL) != ST_OK) {
             t->choice_count = 0;
         }
     }

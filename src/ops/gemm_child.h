@@ -22,12 +22,12 @@ struct gemm_placement {
 /* The algorithms of one item on a device. They run together; when that ends the process, one at a time in
  * new ones, until each has run: the one in hand when a process ends is the guilty one. */
 struct gemm_flight {
-    size_t index;   /* of the item */
-    uint32_t count; /* algorithms of it; 0: no item is in hand */
-    uint32_t done;  /* of them, run and judged */
-    uint32_t batch; /* running now, from `done` on */
-    uint32_t alone_until; /* those before this one run alone */
-    uint32_t found;       /* faults of those that ran alone */
+    size_t index;           /* of the item */
+    uint32_t count;         /* algorithms of it; 0: no item is in hand */
+    uint32_t done;          /* of them, run and judged */
+    uint32_t batch;         /* running now, from `done` on */
+    uint32_t alone_until;   /* those before this one run alone */
+    uint32_t found;         /* faults of those that ran alone */
     struct isolate_end end; /* of the batch that they ran in before */
     struct gemm_choice choices[GEMM_BATCH_MAX];
 };
@@ -39,8 +39,9 @@ struct gemm_shared {
     /* A copy of the result between two items, where the parent has asked for it; `next` set. */
     struct gemm_result snapshot;
     bool snapshot_wanted; /* set by the parent, cleared by the child when the copy is there */
-    bool stop_wanted; /* set by the parent: the child makes a snapshot at the next item and waits there */
-    bool stopped;     /* set by the child then */
+    bool
+        stop_wanted; /* set by the parent: the child makes a snapshot at the next item and waits there */
+    bool stopped; /* set by the child then */
     struct gemm_flight flight;
 };
 

@@ -35,7 +35,7 @@ static enum status place(struct gemm_child *t, const struct gemm_probe *probe, s
     for (size_t i = 0; i < GEMM_BATCH_PART_COUNT; i++) {
         bool at_hole = probe->only == 0 || probe->only == i + 1;
         where.extra[i] = at_hole ? probe->extra_bytes : ROOM_BYTES;
-        where.bytes[i] = i < GEMM_OPERAND_COUNT ? (size_t)placement->bytes[i]
+        where.bytes[i] = i < GEMM_OPERAND_COUNT  ? (size_t)placement->bytes[i]
                          : has_bias(s->epilogue) ? (size_t)s->m * dtype_info(s->dtype_c)->size
                                                  : 0;
     }
@@ -197,8 +197,7 @@ static bool inputs_whole(struct gemm_child *t, struct judging *j, size_t count)
     return false;
 }
 
-static enum status run_batch(struct gemm_child *t, struct judging *j, size_t count,
-                             struct err *err)
+static enum status run_batch(struct gemm_child *t, struct judging *j, size_t count, struct err *err)
 {
     struct gemm_flight *flight = &t->shared->flight;
     struct gemm_batch_result *results = t->batch_results;

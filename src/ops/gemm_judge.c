@@ -15,7 +15,7 @@ enum {
     GAP_END_BYTES = 256,
     NAN_BYTE = 0xff,      /* repeated, a NaN in every format of IEEE kind and of OCP's 8-bit ones */
     FNUZ_NAN_BYTE = 0x80, /* the one NaN of AMD's */
-    CANARY_BYTE = 0xc5 /* repeated: an unlikely number, and no NaN */
+    CANARY_BYTE = 0xc5    /* repeated: an unlikely number, and no NaN */
 };
 
 /* The number that C holds under GEMM_POISON_FINITE: no product of the grid gives it. */

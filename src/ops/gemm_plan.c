@@ -266,6 +266,7 @@ static void add_wish(struct gemm_plan *plan, const struct gemm_wish *wish)
             struct group *g = add(plan, dtype, wish->m, wish->n, wish->k, variants);
             g->values = v;
             g->batch = wish->batch;
+            g->scaling = (uint8_t)(v % ARRAY_LEN(scalings));
             g->wish = wish;
         }
     }
@@ -409,6 +410,7 @@ void gemm_plan_get(const struct gemm_plan *plan, size_t index, struct gemm_probe
         enum {
             ALIGNMENT = 16
         };
+
         p.choices = plan->options.choices;
         s->alignment_bytes = p.side == GUARD_BEGIN ? ALIGNMENT : gemm_shape_alignment(s, ALIGNMENT);
     }

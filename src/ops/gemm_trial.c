@@ -75,8 +75,8 @@ static void ended(void *context, size_t index, const struct isolate_end *end)
         t->crashes++;
         return;
     }
-    bool jumped = !t->device && (end->ending == ENDING_MEMORY_FAULT || end->ending == ENDING_ILLEGAL ||
-                  end->ending == ENDING_SIGNAL);
+    bool jumped = !t->device && (end->ending == ENDING_MEMORY_FAULT ||
+                                 end->ending == ENDING_ILLEGAL || end->ending == ENDING_SIGNAL);
     if (jumped && is_known(r, index)) {
         t->crashes += end->ending != ENDING_MEMORY_FAULT;
         return;

@@ -9,8 +9,9 @@
  *                    2 ms after a mapping are lost), lost-stores-always, no-device, old-version,
  *                    set-access-fails, no-memory
  *   ASSAY_FAKE_BLAS  a list of: tile64 (a 64-wide tile over B, whatever its width), ktail (K rounded
- *                    up to 32 in A), splitk-nan (D not zeroed before it is added to), row19 (columns
- *                    from 2^19 on wrong), hang, crash, heuristic-crash, illegal, old-version
+ *                    up to 32 in A), no-scale (the scale of B is ignored), splitk-nan (D not zeroed
+ *                    before it is added to), row19 (columns from 2^19 on wrong), hang, crash,
+ *                    heuristic-crash, illegal, old-version
  *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".
@@ -43,9 +44,10 @@ enum {
 struct fake_gemm {
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     bool transpose_a, transpose_b;
-    enum dtype type_ab, type_c;
+    enum dtype type_ab, type_b, type_c; /* of A; of B */
     double alpha, beta;
-    const void *a, *b, *bias; /* bias may be NULL */
+    const float *scale_a, *scale_b; /* on the device; NULL: none */
+    const void *a, *b, *bias;       /* bias may be NULL */
     void *c;
     bool relu, gelu;
     int solution;

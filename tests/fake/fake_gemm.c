@@ -35,10 +35,11 @@ static double at(const struct fake_gemm *g, bool is_b, int64_t row, int64_t colu
     int64_t index = transposed ? column + row * ld : row + column * ld;
     index += entry * (is_b ? g->stride_b : g->stride_a);
     const char *base = is_b ? g->b : g->a;
-    uintptr_t p = (uintptr_t)base + (uintptr_t)index * dtype_info(g->type_ab)->size;
+    enum dtype type = is_b ? g->type_b : g->type_ab;
+    uintptr_t p = (uintptr_t)base + (uintptr_t)index * dtype_info(type)->size;
     /* A volatile byte first: reads whose value is not used must still happen. */
     (void)*(const volatile char *)p;
-    return dtype_get(g->type_ab, (const void *)p);
+    return dtype_get(type, (const void *)p);
 }
 
 static int64_t up(int64_t n, int64_t to)
@@ -73,6 +74,8 @@ static void run(void *context)
     read_too_far(g);
     size_t size = dtype_info(g->type_c)->size;
     bool not_zeroed = planted(g, "splitk-nan") && g->k >= SPLITK_FROM;
+    double scale = g->scale_a != NULL ? (double)*g->scale_a : 1;
+    scale *= g->scale_b != NULL && !planted(g, "no-scale") ? (double)*g->scale_b : 1;
     int64_t border = planted(g, "row19") ? (int64_t)1 << 19 : INT64_MAX;
     for (int64_t e = 0; e < g->batch; e++) {
         for (int64_t j = 0; j < g->n; j++) {
@@ -82,7 +85,7 @@ static void run(void *context)
                 for (int64_t l = 0; l < g->k; l++) {
                     sum += at(g, false, i, l, e) * at(g, true, l, j, e);
                 }
-                sum *= g->alpha;
+                sum *= g->alpha * scale;
                 sum += g->beta != 0 ? g->beta * dtype_get(g->type_c, c) : 0;
                 sum += g->bias != NULL
                            ? dtype_get(g->type_c, (const char *)g->bias + (size_t)i * size)

@@ -26,6 +26,7 @@ struct desc {
     int compute, scale;
     int32_t transpose_a, transpose_b, epilogue, bias_type;
     const void *bias;
+    const float *scale_a, *scale_b;
 };
 
 struct algorithm {
@@ -123,7 +124,7 @@ FAKE_EXPORT int hipblasLtMatrixLayoutGetAttribute(const void *layout, int attrib
 FAKE_EXPORT int hipblasLtMatmulDescCreate(void **desc, int compute, int scale)
 {
     struct desc *d = calloc(1, sizeof *d);
-    *d = (struct desc){compute, scale, 111, 111, 1, -1, NULL};
+    *d = (struct desc){compute, scale, 111, 111, 1, -1, NULL, NULL, NULL};
     *desc = d;
     return OK;
 }
@@ -144,6 +145,8 @@ FAKE_EXPORT int hipblasLtMatmulDescSetAttribute(void *desc, int attribute, const
     case 2: return set(&d->epilogue, sizeof d->epilogue, value, bytes);
     case 3: return set(&d->bias, sizeof d->bias, value, bytes);
     case 4: return set(&d->bias_type, sizeof d->bias_type, value, bytes);
+    case 5: return set(&d->scale_a, sizeof d->scale_a, value, bytes);
+    case 6: return set(&d->scale_b, sizeof d->scale_b, value, bytes);
     default: return INVALID_VALUE;
     }
 }
@@ -184,8 +187,14 @@ static bool dtype_of(int type, enum dtype *ret_type)
     static const struct {
         int number;
         enum dtype type;
-    } types[] = {{0, DTYPE_F32},   {1, DTYPE_F64},        {2, DTYPE_F16},
-                 {14, DTYPE_BF16}, {28, DTYPE_F8_E4M3FN}, {29, DTYPE_F8_E5M2}};
+    } types[] = {{0, DTYPE_F32},
+                 {1, DTYPE_F64},
+                 {2, DTYPE_F16},
+                 {14, DTYPE_BF16},
+                 {28, DTYPE_F8_E4M3FN},
+                 {29, DTYPE_F8_E5M2},
+                 {1000, DTYPE_F8_E4M3FNUZ},
+                 {1001, DTYPE_F8_E5M2FNUZ}};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].number == type) {
@@ -252,12 +261,15 @@ FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, con
         .a = a,
         .b = b,
         .c = d,
+        .scale_a = e->scale_a,
+        .scale_b = e->scale_b,
         .bias = (e->epilogue & 4) != 0 ? e->bias : NULL,
         .relu = (e->epilogue & 2) != 0,
         .gelu = (e->epilogue & 32) != 0,
         .solution = algorithm != NULL ? algorithm->index : FAKE_FIRST_SOLUTION,
     };
-    if (!dtype_of(la->type, &g.type_ab) || !dtype_of(lc->type, &g.type_c)) {
+    if (!dtype_of(la->type, &g.type_ab) || !dtype_of(lb->type, &g.type_b) ||
+        !dtype_of(lc->type, &g.type_c)) {
         return NOT_SUPPORTED;
     }
     enum dtype scale = e->scale == 1 ? DTYPE_F64 : DTYPE_F32;
