@@ -16,7 +16,10 @@ static void on_signal(int number)
 void interrupt_watch(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
-    sigaction(SIGINT, &action, NULL);
+    struct sigaction before;
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        sigaction(SIGINT, &action, NULL);
+    }
 }
 
 bool interrupt_came(void)

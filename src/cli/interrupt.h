@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/* From now on the first SIGINT is remembered; a second one ends the process at once. */
+/* From now on the first SIGINT is remembered; a second one ends the process at once. Where
+ * it is ignored, as in a shell's background job, it stays so. */
 void interrupt_watch(void);
 bool interrupt_came(void);
 

@@ -13,6 +13,14 @@ for plant in tile64 ktail; do
     says "$plant" out "hipblaslt"
     says "$plant" out "outside operand"
 done
+printf '32 16 48 dtype=float8_e4m3fn\n16 16 16 dtype=float8_e5m2fnuz\n' >"$TMP/eight"
+expect "8-bit products" 0 "${hip[@]}" "$ASSAY" probe --device hip --shapes "$TMP/eight" --library "$FAKES/libhipblaslt.so"
+expect "a scale that is ignored" 1 "${hip[@]}" ASSAY_FAKE_BLAS=no-scale "$ASSAY" probe --device hip --shapes "$TMP/eight" \
+    --library "$FAKES/libhipblaslt.so"
+says "a scale that is ignored" out "less accurate than rounding allows"
+says "a scale that is ignored" out "solution 103"
+expect "a limit of time" 2 "${hip[@]}" "$ASSAY" probe --device hip --library "$FAKES/libhipblaslt.so" --time-limit 1
+says "a limit of time" out "stopped by the time limit of 1 s after"
 expect "a fault that is never reported" 2 "${hip[@]}" ASSAY_FAKE_HIP=silent "${try[@]}"
 says "a fault that is never reported" out "the guard is not proven on this device"
 expect "no device" 2 "${hip[@]}" ASSAY_FAKE_HIP=no-device "${try[@]}"

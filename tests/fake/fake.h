@@ -11,7 +11,8 @@
  *   ASSAY_FAKE_BLAS  a list of: tile64 (a 64-wide tile over B, whatever its width), ktail (K rounded
  *                    up to 32 in A), no-scale (the scale of B is ignored), splitk-nan (D not zeroed
  *                    before it is added to), row19 (columns from 2^19 on wrong), hang, crash,
- *                    heuristic-crash, illegal, old-version
+ *                    heuristic-crash, illegal, old-version, crowd (an over-read unless it is the first
+ *                    kernel since the device was waited for)
  *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".
@@ -33,6 +34,9 @@ bool fake_asked(const char *variable, const char *word);
 /* In libamdhip64: runs work(context) as a kernel would run: a wild access in it is a page fault of
  * the GPU. Returns the HIP error, 0 for none. */
 FAKE_EXPORT int fake_hip_kernel(void (*work)(void *context), void *context);
+
+/* In libamdhip64: kernels since the device was last waited for, the one that runs included. */
+FAKE_EXPORT unsigned fake_hip_crowd(void);
 
 enum {
     FAKE_SOLUTIONS = 5,

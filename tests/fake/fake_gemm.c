@@ -54,6 +54,9 @@ static void read_too_far(const struct fake_gemm *g)
         at(g, true, 0, j, g->batch - 1);
         at(g, true, g->k - 1, j, g->batch - 1);
     }
+    if (planted(g, "crowd") && fake_hip_crowd() > 1) {
+        at(g, true, 0, g->n, g->batch - 1);
+    }
     for (int64_t l = g->k; planted(g, "ktail") && l < up(g->k, DEPTH); l++) {
         at(g, false, g->m - 1, l, g->batch - 1);
     }

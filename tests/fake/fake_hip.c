@@ -35,6 +35,7 @@ enum {
 #define MEMORY   ((size_t)16 << 30)
 
 static int sticky;
+static unsigned since_sync;
 static struct sigaction previous;
 static volatile bool in_kernel;
 static sigjmp_buf out_of_kernel;
@@ -74,8 +75,14 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     report_and_abort(info->si_addr);
 }
 
+unsigned fake_hip_crowd(void)
+{
+    return since_sync;
+}
+
 int fake_hip_kernel(void (*work)(void *context), void *context)
 {
+    since_sync++;
     fake_count(FAKE_CALL_KERNEL);
     if (sticky != 0) {
         return sticky;
@@ -230,6 +237,7 @@ FAKE_EXPORT const char *hipGetErrorString(int error)
 FAKE_EXPORT int hipDeviceSynchronize(void)
 {
     fake_count(FAKE_CALL_SYNC);
+    since_sync = 0;
     return sticky;
 }
 
