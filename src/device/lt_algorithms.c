@@ -329,7 +329,7 @@ void lt_enumerate(struct gemm_library *library, struct gemm_choice *choices, siz
     }
     pool->capacity = capacity;
     ask_for_all(&search);
-    for (size_t i = search.known; i < *count; i++) {
+    for (size_t i = 0; i < *count; i++) {
         put_into(library, pool, &choices[i]);
     }
 }

@@ -260,17 +260,20 @@ static void run_host(struct gemm_child *t, const struct gemm_probe *probe, size_
 
 static void give_snapshot(struct gemm_shared *shared, size_t index)
 {
-    bool stop = __atomic_load_n(&shared->stop_wanted, __ATOMIC_ACQUIRE);
-    if (stop || __atomic_load_n(&shared->snapshot_wanted, __ATOMIC_ACQUIRE)) {
+    if (__atomic_load_n(&shared->snapshot_wanted, __ATOMIC_ACQUIRE)) {
         memcpy(&shared->snapshot, &shared->result, sizeof shared->snapshot);
         shared->snapshot.next = index;
         __atomic_store_n(&shared->snapshot_wanted, false, __ATOMIC_RELEASE);
     }
-    if (stop) {
+}
+
+/* Between two items, so that exactly those before the next one are counted. The parent ends this process
+ * then. */
+static void stop_when_asked(struct gemm_shared *shared)
+{
+    while (__atomic_load_n(&shared->stop_wanted, __ATOMIC_ACQUIRE)) {
         __atomic_store_n(&shared->stopped, true, __ATOMIC_RELEASE);
-    }
-    while (stop) {
-        pause(); /* the parent ends this process */
+        pause();
     }
 }
 
@@ -281,6 +284,7 @@ void gemm_child_item(void *context, size_t index)
     bool half_done = t->shared->flight.count != 0 && t->shared->flight.index == index;
     if (!half_done) {
         give_snapshot(t->shared, index);
+        stop_when_asked(t->shared);
     }
     if (t->library == NULL) {
         return;

@@ -162,12 +162,7 @@ static enum status run(struct trial *t, struct err *err)
     enum status st = isolate_batch(&batch, &summary, &why);
     r->seconds = (double)(now_ms() - since) / 1000;
     r->next = o->first + summary.done;
-    if (st == ST_OK && t->child.shared->stopped) {
-        double seconds = r->seconds;
-        memcpy(r, &t->child.shared->snapshot, sizeof *r);
-        r->seconds = seconds;
-        r->stopped = true;
-    }
+    r->stopped = r->stopped || t->child.shared->stopped;
     if (st == ST_OK) {
         return ST_OK;
     }
