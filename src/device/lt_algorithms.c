@@ -2,7 +2,8 @@
 /*
  * Every algorithm of cuBLASLt for one problem: each id with each of its tiles, stages, splits of K,
  * reduction schemes, swizzles and custom options, as far as the library's own check accepts it.
- * Plain configurations of all ids come first, so that a short list still holds each algorithm.
+ * Plain configurations come first, and the ids take turns, so that a short list still holds each
+ * algorithm.
  */
 #include <string.h>
 
@@ -212,18 +213,22 @@ static void try_tile(struct lt_search *search, unsigned char *record,
     }
 }
 
-static void try_algorithm(struct lt_search *search, const struct lt_algorithm *algorithm, bool deep)
+/* Tile and stage number `n` of an algorithm, in an order that changes both soon; false behind the last. */
+static bool try_nth(struct lt_search *search, const struct lt_algorithm *algorithm, size_t n,
+                    bool deep)
 {
     const struct lt_api *api = &search->library->api;
-    for (size_t t = 0; t < algorithm->tile_count && !full(search); t++) {
-        for (size_t s = 0; s < algorithm->stage_count && !full(search); s++) {
-            unsigned char record[LT_ALGORITHM_BYTES_MAX];
-            memcpy(record, algorithm->record, sizeof record);
-            api->config_set(record, CONFIG_TILE, &algorithm->tiles[t], sizeof(uint32_t));
-            api->config_set(record, CONFIG_STAGES, &algorithm->stages[s], sizeof(uint32_t));
-            try_tile(search, record, algorithm, deep);
-        }
+    if (n >= algorithm->tile_count * algorithm->stage_count) {
+        return false;
     }
+    size_t tile = n % algorithm->tile_count;
+    size_t stage = (n / algorithm->tile_count + tile) % algorithm->stage_count;
+    unsigned char record[LT_ALGORITHM_BYTES_MAX];
+    memcpy(record, algorithm->record, sizeof record);
+    api->config_set(record, CONFIG_TILE, &algorithm->tiles[tile], sizeof(uint32_t));
+    api->config_set(record, CONFIG_STAGES, &algorithm->stages[stage], sizeof(uint32_t));
+    try_tile(search, record, algorithm, deep);
+    return true;
 }
 
 /* --- the pool ---------------------------------------------------------------------------------- */
@@ -307,11 +312,17 @@ static void ask_for_all(struct lt_search *search)
         return;
     }
     struct arena_mark mark = arena_mark(library->arena);
-    struct lt_algorithm *algorithm = arena_alloc(library->arena, sizeof *algorithm);
+    struct lt_algorithm *all = arena_array(library->arena, IDS_MAX, sizeof *all);
+    size_t count = 0;
+    for (int i = 0; i < id_count && i < IDS_MAX; i++) {
+        count += read_algorithm(library, ids[i], &all[count]);
+    }
     for (int deep = 0; deep < 2; deep++) {
-        for (int i = 0; i < id_count && i < IDS_MAX && !full(search); i++) {
-            if (read_algorithm(library, ids[i], algorithm)) {
-                try_algorithm(search, algorithm, deep != 0);
+        bool more = true;
+        for (size_t n = 0; more && !full(search); n++) {
+            more = false;
+            for (size_t i = 0; i < count && !full(search); i++) {
+                more = try_nth(search, &all[i], n, deep != 0) || more;
             }
         }
     }

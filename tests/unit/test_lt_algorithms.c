@@ -175,6 +175,27 @@ static void all_are_asked_for_again_in_time(void **state)
     arena_free(a);
 }
 
+static void short_list_holds_every_algorithm(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct gemm_library library = library_of(a, &traits);
+    struct gemm_choice choices[IDS + 1];
+    largest_tile = TILES;
+    size_t count = 0;
+    lt_enumerate(&library, choices, IDS + 1, &count);
+    assert_int_equal(count, IDS + 1);
+    bool seen[IDS] = {false};
+    for (size_t i = 0; i < count; i++) {
+        seen[choices[i].id] = true;
+    }
+    for (size_t i = 0; i < IDS; i++) {
+        assert_true(seen[i]);
+    }
+    arena_free(library.pool_arena);
+    arena_free(a);
+}
+
 static void heuristic_is_not_repeated(void **state)
 {
     (void)state;
@@ -202,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_are_asked_for_once_a_kind),
         cmocka_unit_test(all_are_asked_for_again_in_time),
+        cmocka_unit_test(short_list_holds_every_algorithm),
         cmocka_unit_test(heuristic_is_not_repeated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
