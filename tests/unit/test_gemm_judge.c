@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/gemm_judge.h"
+#include "ops/gemm_scan.h"
 #include "unit.h"
 
 enum {
@@ -87,8 +88,11 @@ static void plant(const struct bench *b, double worst)
         char *p = cell_at(b, i);
         memcpy(kept, p, dtype_info(s->dtype_c)->size);
         double bound = bound_of(b, i);
-        double step = fabs(want(b, i)) * 0x1p-22; /* more than the format rounds away */
-        double off = bound == 0 ? fmax(step, 0.25) : bound + step;
+        bool narrow = dtype_info(s->dtype_c)->size < 4;
+        /* More than the format rounds away. */
+        double step = fabs(want(b, i)) * (narrow ? 0x1p-6 : 0x1p-22);
+        double off = bound == 0 ? fmax(step, narrow ? 1 : 0.25)
+                                : bound * (narrow ? 1.02 : 1) + step;
         dtype_set(s->dtype_c, p, want(b, i) + (i % 2 == 0 ? off : -off));
         double w = worst;
         struct gemm_fault f = judge(b, &w);
@@ -100,6 +104,9 @@ static void plant(const struct bench *b, double worst)
         f = judge(b, &w);
         assert_true(f.kind == GEMM_NOT_FINITE || f.kind == GEMM_LEAVES_UNWRITTEN);
         assert_int_equal(f.bad_cells, 1);
+        dtype_set(s->dtype_c, p, i % 2 == 0 ? INFINITY : -INFINITY);
+        f = judge(b, &w);
+        assert_int_equal(f.kind, GEMM_NOT_FINITE);
         memcpy(p, kept, dtype_info(s->dtype_c)->size);
     }
 }
@@ -111,7 +118,7 @@ static void every_wrong_cell_is_seen(void **state)
                                        {9, 7, 3, 3, 1}, {5, 3, 8, 0, 3},  {7, 2, 6, 1, 2},
                                        {2, 9, 4, 3, 1}, {17, 5, 33, 0, 1}};
 
-    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64};
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
     struct bench b = {.arena = arena_new(0)};
     b.numbers = gemm_case_new(b.arena);
     b.layout.a = arena_alloc(b.arena, BYTES_MAX);
@@ -119,7 +126,7 @@ static void every_wrong_cell_is_seen(void **state)
     b.layout.c = arena_alloc(b.arena, BYTES_MAX);
     for (size_t i = 0; i < ARRAY_LEN(sizes) * ARRAY_LEN(dtypes); i++) {
         for (enum gemm_values v = 0; v <= GEMM_VALUES_WORST; v++) {
-            make(&b, dtypes[i % 2], v, sizes[i / 2]);
+            make(&b, dtypes[i % ARRAY_LEN(dtypes)], v, sizes[i / ARRAY_LEN(dtypes)]);
             set_all(&b);
             double worst = 0;
             assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
@@ -130,6 +137,38 @@ static void every_wrong_cell_is_seen(void **state)
     }
     arena_free(b.numbers->arena);
     arena_free(b.arena);
+}
+
+/* The vectors see every 16-bit number as a cell's own judgement does. */
+static void sixteen_bits_are_read_alike(void **state)
+{
+    (void)state;
+
+    static const enum dtype dtypes[] = {DTYPE_F16, DTYPE_BF16};
+
+    const double nothing[4] = {0};
+    for (size_t d = 0; d < ARRAY_LEN(dtypes); d++) {
+        for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
+            const uint16_t got[4] = {(uint16_t)bits, (uint16_t)bits, (uint16_t)bits,
+                                     (uint16_t)bits};
+            double value = dtype_get(dtypes[d], got);
+            double right = isfinite(value) ? value : 1;
+            const double product[4] = {right, right, right, right};
+            const struct gemm_bound exact = {.exact = true};
+            struct gemm_column column = {.dtype = dtypes[d],
+                                         .got = (const char *)got,
+                                         .rows = 4,
+                                         .alpha = 1,
+                                         .product = product,
+                                         .c_value = nothing,
+                                         .bound = &exact,
+                                         .worst = 1};
+            assert_int_equal(gemm_column_is_fine(&column), isfinite(value));
+            const double other[4] = {right, right, right, right + (right == 0 ? 1 : right)};
+            column.product = other;
+            assert_false(gemm_column_is_fine(&column));
+        }
+    }
 }
 
 /* The largest error of all cells in units of the bound, whatever was known before. */
@@ -187,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_cell_is_seen),
+        cmocka_unit_test(sixteen_bits_are_read_alike),
         cmocka_unit_test(the_worst_is_told),
         cmocka_unit_test(only_bfloat16_may_flush),
     };
