@@ -171,6 +171,28 @@ static void sixteen_bits_are_read_alike(void **state)
     }
 }
 
+/* Infinity is no large number, however wide the bound. */
+static void infinity_of_16_bits_is_beyond_every_bound(void **state)
+{
+    (void)state;
+    const double nothing[4] = {0};
+    const double largest[4] = {65504, 65504, 65504, 65504};
+    const struct gemm_bound wide = {.absolute = 1000};
+    uint16_t got[4] = {0x7bff, 0x7bff, 0x7bff, 0x7bff};
+    struct gemm_column column = {.dtype = DTYPE_F16,
+                                 .got = (const char *)got,
+                                 .rows = 4,
+                                 .alpha = 1,
+                                 .product = largest,
+                                 .magnitude = nothing,
+                                 .c_value = nothing,
+                                 .bound = &wide,
+                                 .worst = 1};
+    assert_true(gemm_column_is_fine(&column));
+    got[2] = 0x7c00;
+    assert_false(gemm_column_is_fine(&column));
+}
+
 /* The largest error of all cells in units of the bound, whatever was known before. */
 static void the_worst_is_told(void **state)
 {
@@ -227,6 +249,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_cell_is_seen),
         cmocka_unit_test(sixteen_bits_are_read_alike),
+        cmocka_unit_test(infinity_of_16_bits_is_beyond_every_bound),
         cmocka_unit_test(the_worst_is_told),
         cmocka_unit_test(only_bfloat16_may_flush),
     };
