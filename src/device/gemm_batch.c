@@ -87,11 +87,12 @@ static enum status place_one(struct gemm_batch *batch, const struct gemm_batch_p
     enum dtype type = part == GEMM_BATCH_A || part == GEMM_BATCH_B ? s->dtype_ab : s->dtype_c;
     size_t alignment = s->alignment_bytes != 0 ? s->alignment_bytes : dtype_info(type)->size;
     size_t extra = place->extra[part];
-    TRY(guard_take(batch->guard, place->bytes[part] + extra, place->side, alignment, &p->block,
-                   err));
+    bool roomy = place->roomy[part];
+    TRY(guard_take(batch->guard, place->bytes[part] + (roomy ? 2 : 1) * extra, place->side,
+                   alignment, &p->block, err));
     guard_span(&p->block, &p->span, &p->before, &p->behind);
     p->at = take_staging(batch, p->before + p->block.bytes + p->behind);
-    p->address = (char *)p->block.address + (place->side == GUARD_BEGIN ? extra : 0);
+    p->address = (char *)p->block.address + (place->side == GUARD_BEGIN || roomy ? extra : 0);
     return ST_OK;
 }
 

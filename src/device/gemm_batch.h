@@ -28,12 +28,14 @@ enum {
 
 struct gemm_batch;
 
-/* What lies where. `extra` bytes may be read between the part and its hole. */
+/* What lies where. `extra` bytes may be read between the part and its hole; `roomy` parts have them on
+ * both sides. */
 struct gemm_batch_place {
     const struct gemm_shape *shape;
     enum guard_side side;
     size_t bytes[GEMM_BATCH_PART_COUNT]; /* of the bias 0 where there is none */
     size_t extra[GEMM_BATCH_PART_COUNT];
+    bool roomy[GEMM_BATCH_PART_COUNT];
 };
 
 /* What came of one algorithm. */

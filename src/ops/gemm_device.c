@@ -34,6 +34,7 @@ static enum status place(struct gemm_child *t, const struct gemm_probe *probe, s
     struct gemm_batch_place where = {.shape = s, .side = probe->side};
     for (size_t i = 0; i < GEMM_BATCH_PART_COUNT; i++) {
         bool at_hole = probe->only == 0 || probe->only == i + 1;
+        where.roomy[i] = !at_hole;
         where.extra[i] = at_hole ? probe->extra_bytes : ROOM_BYTES;
         where.bytes[i] = i < GEMM_OPERAND_COUNT  ? (size_t)placement->bytes[i]
                          : has_bias(s->epilogue) ? (size_t)s->m * dtype_info(s->dtype_c)->size
