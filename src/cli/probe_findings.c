@@ -249,9 +249,12 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         cli->arena, "%llu of %llu products (%llu of them in this way) are at fault, through %s%s",
         (unsigned long long)run->result->faulty, (unsigned long long)run->result->probes,
         (unsigned long long)count, d.fault.choice.name,
-        d.repeats ? "; the smallest one found fails each time it is run."
-        : hurried ? "; it was not run a second time, because of the interruption."
-                  : "; it did not come again when the products were run a second time.");
+        d.repeats && d.cut_short
+            ? "; the smallest one found until the time for it was over fails each time it is run."
+        : d.repeats   ? "; the smallest one found fails each time it is run."
+        : d.cut_short ? "; there was no time to run them a second time."
+        : hurried     ? "; it was not run a second time, because of the interruption."
+                      : "; it did not come again when the products were run a second time.");
     bool far = spans_far(&d.probe.shape);
     if (far) {
         to->severity = SEVERITY_WARNING;

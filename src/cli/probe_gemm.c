@@ -14,6 +14,7 @@
 
 enum {
     DEADLINE_MAX_S = 86400,
+    SHRINK_MS = 60000,    /* for each way to fail; a device's fault costs a process each time */
     DEVICE_LIMIT_S = 120, /* for the quick plan of a device, where --time-limit says nothing */
     CHOICES_QUICK = 16,   /* of a device's library, for each product */
     CHOICES_FULL = GEMM_BATCH_MAX
@@ -156,6 +157,7 @@ static enum status try_all(struct cli *cli, struct trial_set *set, struct findin
                                            .device_index = set->index,
                                            .path = run->library.path,
                                            .map_path = set->kind == DEVICE_CPU ? 0 : proof->path,
+                                           .shrink_ms = set->kind == DEVICE_CPU ? 0 : SHRINK_MS,
                                            .unguarded = unguarded};
         const char *what = arena_fmt(cli->arena, "library %zu of %zu, %s", i + 1,
                                      set->libraries.count, run->library.name);

@@ -151,6 +151,9 @@ static enum status first_clean(struct gemm_shrink *z, const struct gemm_probe_li
         }
     }
     TRY(gemm_shrink_run(z, &list, err));
+    if (z->late) {
+        return ST_OK;
+    }
     size_t bad = 0; /* number of items up to the last that fails */
     for (size_t i = 0; i < list.count; i++) {
         bad = is_faulty(z, i) ? i + 1 : bad;
@@ -175,8 +178,8 @@ static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_pro
     }
     d->padded = examples->count;
     TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
-    d->dirty_bytes = d->clean_bytes < 0 ? pads[count - 1] : 0;
-    if (d->clean_bytes >= 0 || on_device(z)) {
+    d->dirty_bytes = d->clean_bytes < 0 && !z->late ? pads[count - 1] : 0;
+    if (d->clean_bytes >= 0 || on_device(z) || z->late) {
         return ST_OK;
     }
     uint32_t most = pads[count - 1];
@@ -185,7 +188,7 @@ static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_pro
         pads[count] = most;
     }
     TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
-    d->dirty_bytes = d->clean_bytes < 0 ? most : 0;
+    d->dirty_bytes = d->clean_bytes < 0 && !z->late ? most : 0;
     return ST_OK;
 }
 
@@ -245,11 +248,11 @@ static enum status try_kernels(struct gemm_shrink *z, const struct gemm_probe_li
     target.variable = forcing->variable;
     z->target = &target;
     enum status st = ST_OK;
-    for (size_t i = 0; forcing->values[i] != NULL && st == ST_OK; i++) {
+    for (size_t i = 0; forcing->values[i] != NULL && st == ST_OK && !z->late; i++) {
         target.value = forcing->values[i];
         st = gemm_shrink_run(z, examples, err);
         const struct gemm_result *r = z->result;
-        if (st != ST_OK || known_kernel(ret, r->identity.kernel)) {
+        if (st != ST_OK || z->late || known_kernel(ret, r->identity.kernel)) {
             continue;
         }
         /* Libraries abort over a name that is none of theirs, some only at the first call. */
@@ -301,6 +304,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
 {
     struct gemm_shrink z = {.arena = arena_new(0), .keep = a, .target = target, .kind = kind};
     z.operand = operand;
+    z.until_ms = target->shrink_ms != 0 ? gemm_shrink_now_ms() + target->shrink_ms : 0;
     z.result = arena_alloc(z.arena, sizeof *z.result);
     struct gemm_diagnosis d = {.clean_bytes = -1};
     struct gemm_probe_list examples;
@@ -345,6 +349,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
     }
     d.probe = z.best;
     d.fault = z.fault;
+    d.cut_short = z.late;
     arena_free(z.arena);
     TRY(st);
     *ret_diagnosis = d;
