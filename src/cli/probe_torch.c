@@ -104,6 +104,18 @@ struct limit {
     bool late;
 };
 
+/* A module brings its own inputs and is run twice: what chooses or bounds a plan has no meaning there. */
+static enum status check_module(const struct cli *cli, struct err *err)
+{
+    static const char *const others[] = {"level", "seed", "dtype", "time-limit", "timing"};
+    for (size_t i = 0; cli_flag(cli, "torch-module") && i < ARRAY_LEN(others); i++) {
+        if (cli_flag(cli, others[i])) {
+            return err_set(err, ST_USAGE, "--%s has no meaning with --torch-module", others[i]);
+        }
+    }
+    return ST_OK;
+}
+
 static void show_progress(void *context, size_t done, size_t total, const char *what)
 {
     const struct limit *l = context;
@@ -130,13 +142,13 @@ static void stopped_finding(struct cli *cli, const struct torch_campaign_result 
                           .severity = SEVERITY_UNKNOWN,
                           .title = "The campaign ended before its plan",
                           .confidence = 1};
-    f->claim = arena_fmt(
-        cli->arena, "%s after %zu of %zu cases (%.0f %%); the rest was not tried.",
-        limit->late ? arena_fmt(cli->arena, "Stopped by the time limit of %llu s",
-                                (unsigned long long)limit->seconds)
-                    : "Interrupted",
-        result->cases_done, result->cases,
-        100.0 * (double)result->cases_done / (double)(result->cases + (result->cases == 0)));
+    f->claim = arena_fmt(cli->arena, "%s after %zu of %zu cases (%.0f %%); the rest was not tried.",
+                         limit->late ? arena_fmt(cli->arena, "Stopped by the time limit of %llu s",
+                                                 (unsigned long long)limit->seconds)
+                                     : "Interrupted",
+                         result->cases_done, result->cases,
+                         100.0 * (double)result->cases_done /
+                             (double)(result->cases + (result->cases == 0)));
 }
 
 static void add_note(struct cli *cli, struct report *report, const char *text)
@@ -221,8 +233,7 @@ static int report_campaign(struct cli *cli, struct torch_agent *agent, const cha
 }
 
 static int run_campaign(struct cli *cli, struct torch_agent *agent, const char *python,
-                        const char *device, struct torch_campaign_options *o,
-                        struct limit *limit)
+                        const char *device, struct torch_campaign_options *o, struct limit *limit)
 {
     struct err err = {0};
     struct torch_campaign_result result;
@@ -265,7 +276,7 @@ int probe_torch(struct cli *cli)
         .quick = strcmp(cli_value(cli, "level", "quick"), "quick") == 0,
     };
     bool gpu = strcmp(device, "cpu") != 0;
-    if (read_ops(cli, &err) != ST_OK ||
+    if (check_module(cli, &err) != ST_OK || read_ops(cli, &err) != ST_OK ||
         read_dtypes(cli, dtypes, ARRAY_LEN(dtypes), &o.dtype_count, &err) != ST_OK ||
         read_number(cli, "seed", 1, UINT32_MAX, &o.seed, &err) != ST_OK ||
         probe_time_limit(cli, 0, &limit.seconds, &err) != ST_OK ||
