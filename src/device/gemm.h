@@ -110,6 +110,9 @@ struct gemm_choice {
     int64_t id;     /* the library's own number; -1: the library decides */
     char name[160]; /* kernel or solution name where the library tells, else "" */
     size_t workspace_bytes;
+    /* K is split into so many parts, whose sums are rounded to C's format before they are added up, as
+     * libraries and frameworks allow by default; 0: they are not. */
+    unsigned narrow_sums;
     unsigned char opaque[64]; /* the library's own record of the algorithm; zero when it has none */
 };
 

@@ -65,14 +65,14 @@ static const char *status_text(const struct lt_api *api, int status)
 }
 
 /* The record begins with the solution's index (what hipblaslt_ext::getIndexFromAlgo() returns). */
-static void describe(const struct lt_api *api, const unsigned char *algorithm, int64_t *ret_id,
-                     char *name, size_t size)
+static void describe(const struct lt_api *api, const unsigned char *algorithm,
+                     struct gemm_choice *choice)
 {
     (void)api;
     int32_t index;
     memcpy(&index, algorithm, sizeof index);
-    *ret_id = index < 0 ? 0 : index;
-    str_print(name, size, "solution %d", index);
+    choice->id = index < 0 ? 0 : index;
+    str_print(choice->name, sizeof choice->name, "solution %d", index);
 }
 
 /* INTERNAL_ERROR is among them: the library folds "not implemented" into it. */

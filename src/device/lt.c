@@ -241,8 +241,7 @@ void lt_add_choice(struct gemm_library *library, const unsigned char *algorithm,
         }
     }
     if (*count < capacity) {
-        library->traits->describe(&library->api, choice.opaque, &choice.id, choice.name,
-                                  sizeof choice.name);
+        library->traits->describe(&library->api, choice.opaque, &choice);
         choices[(*count)++] = choice;
     }
 }

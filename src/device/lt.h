@@ -88,9 +88,9 @@ struct lt_traits {
     bool fp8_only_tn;
     void (*version_text)(const struct lt_api *api, void *handle, char *to, size_t size);
     const char *(*status_text)(const struct lt_api *api, int status);
-    /* An id and a name for an algorithm record. */
-    void (*describe)(const struct lt_api *api, const unsigned char *algorithm, int64_t *ret_id,
-                     char *name, size_t size);
+    /* Id, name and narrow_sums of a choice from its record. */
+    void (*describe)(const struct lt_api *api, const unsigned char *algorithm,
+                     struct gemm_choice *choice);
 };
 
 /* The descriptors of one problem. */

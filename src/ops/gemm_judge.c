@@ -322,6 +322,10 @@ void gemm_judge(const struct gemm_probe *probe, const struct gemm_case *numbers,
                           .fault = ret_fault,
                           .worst = *worst};
     gemm_bound_make(s, probe->values, &g.bound);
+    if (probe->narrow_sums > 1 && dtype_info(s->dtype_c)->size < 4) {
+        /* Each part is rounded, and each addition; sums of small whole numbers stay exact. */
+        g.bound.product += (probe->narrow_sums + 1) * dtype_unit_roundoff(s->dtype_c) * 1.1;
+    }
     for (int64_t b = 0; b < s->batch && s->m > 0 && s->n > 0; b++) {
         const char *c = layout->c + (size_t)(b * s->stride_c) * g.size;
         size_t used = (size_t)(s->ldc * (s->n - 1) + s->m) * g.size;

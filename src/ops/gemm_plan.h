@@ -57,7 +57,8 @@ struct gemm_probe {
     uint32_t extra_bytes; /* readable bytes between each operand and the hole */
     /* Devices, where a fault tells no operand: only this one (its number and 1) lies at a hole. */
     unsigned only;
-    uint32_t choices; /* devices: how many of the library's are tried; 0 counts as 1 */
+    uint32_t choices;     /* devices: how many of the library's are tried; 0 counts as 1 */
+    unsigned narrow_sums; /* of the choice that ran (gemm.h): widens the bound */
     const struct gemm_choice *exact; /* devices: this one and no other; NULL: see above */
     /* Devices: the choice whose record begins with this, where the library offers it. */
     bool algorithm_set;

@@ -217,6 +217,31 @@ static void the_worst_is_told(void **state)
     arena_free(b.arena);
 }
 
+/* An algorithm that adds up parts in 16 bits says so: its results may be farther off, by so much and no more. */
+static void sums_in_the_format_of_the_result_may_be_farther_off(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {6, 5, 64, 0, 1};
+    const unsigned parts = 4;
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    make(&b, DTYPE_BF16, GEMM_VALUES_RANDOM, sizes);
+    set_all(&b);
+    double more = (parts + 1) * 0x1p-8 * b.numbers->magnitude[7]; /* alpha is -1 */
+    double worst = 0;
+    dtype_set(DTYPE_BF16, cell_at(&b, 7), want(&b, 7) + bound_of(&b, 7) + 0.8 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    b.probe.narrow_sums = parts;
+    assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+    dtype_set(DTYPE_BF16, cell_at(&b, 7), want(&b, 7) + bound_of(&b, 7) + 1.3 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
 /* Dot products of bfloat16 in hardware take subnormal operands as 0; float32 has no such excuse. */
 static void only_bfloat16_may_flush(void **state)
 {
@@ -251,6 +276,7 @@ int main(void)
         cmocka_unit_test(sixteen_bits_are_read_alike),
         cmocka_unit_test(infinity_of_16_bits_is_beyond_every_bound),
         cmocka_unit_test(the_worst_is_told),
+        cmocka_unit_test(sums_in_the_format_of_the_result_may_be_farther_off),
         cmocka_unit_test(only_bfloat16_may_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,12 +86,13 @@ static int check(void *handle, void *desc, void *a, void *b, void *c, void *d, c
     return tile <= largest_tile ? 0 : INVALID;
 }
 
-static void describe(const struct lt_api *api, const unsigned char *record, int64_t *ret_id,
-                     char *name, size_t size)
+static void describe(const struct lt_api *api, const unsigned char *record,
+                     struct gemm_choice *choice)
 {
     (void)api;
-    *ret_id = record[0];
-    str_print(name, size, "id %d tile %d stages %d", record[0], record[4], record[24]);
+    choice->id = record[0];
+    str_print(choice->name, sizeof choice->name, "id %d tile %d stages %d", record[0], record[4],
+              record[24]);
 }
 
 static struct gemm_library library_of(struct arena *a, const struct lt_traits *traits)
