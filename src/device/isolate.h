@@ -56,6 +56,9 @@ void isolate_shared_free(void *shared, size_t bytes);
  * returns or exits counts. Outside a child it does nothing. */
 void isolate_report(enum ending ending, uint64_t address, bool address_known, const char *text);
 
+/* Tells the parent, from inside an item of a batch, that a part of it is done: its deadline begins anew. */
+void isolate_alive(void);
+
 struct isolate_options {
     unsigned deadline_ms; /* 0: one minute */
     bool

@@ -142,6 +142,7 @@ static enum child_fate watch(struct batch_run *run, struct isolate_child *child,
     unsigned deadline = run->batch->item_deadline_ms;
     deadline = deadline != 0 ? deadline : DEFAULT_ITEM_MS;
     size_t seen = run->shared->next;
+    unsigned alive = run->shared->page.alive;
     bool started = false;
     int64_t since = isolate_now_ms();
     while (!isolate_wait(child, TICK_MS, ret_status)) {
@@ -149,8 +150,10 @@ static enum child_fate watch(struct batch_run *run, struct isolate_child *child,
             return CHILD_STOPPED;
         }
         int64_t now = isolate_now_ms();
-        if (run->shared->next != seen || run->shared->started != started) {
+        if (run->shared->next != seen || run->shared->started != started ||
+            run->shared->page.alive != alive) {
             seen = run->shared->next;
+            alive = run->shared->page.alive;
             started = run->shared->started;
             since = now;
         } else if (now - since > (started ? (int64_t)deadline : START_MS)) {

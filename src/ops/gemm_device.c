@@ -204,6 +204,7 @@ static enum status run_batch(struct gemm_child *t, struct judging *j, size_t cou
     struct gemm_flight *flight = &t->shared->flight;
     struct gemm_batch_result *results = t->batch_results;
     fill(t, j->probe, count);
+    isolate_alive();
     flight->batch = (uint32_t)count;
     enum status st = gemm_batch_run(t->batch, flight->choices + flight->done, count, launching, t,
                                     results, err);
@@ -221,14 +222,15 @@ static enum status run_batch(struct gemm_child *t, struct judging *j, size_t cou
     return ST_OK;
 }
 
-/* What ended a batch and none of its algorithms alone is told all the same. */
+/* What ended a batch and none of its algorithms alone is told all the same, but for the deadline: it is
+ * for one product, and several may take longer. */
 static void end_alone(struct gemm_child *t, size_t index)
 {
     struct gemm_flight *flight = &t->shared->flight;
     if (flight->alone_until == 0 || flight->done < flight->alone_until) {
         return;
     }
-    if (flight->found == 0) {
+    if (flight->found == 0 && flight->end.ending != ENDING_HANG) {
         struct gemm_fault fault;
         gemm_attribute(&t->shared->placement, &flight->end, &fault);
         fault.operand = GEMM_OPERAND_NONE;

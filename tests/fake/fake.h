@@ -12,7 +12,7 @@
  *                    up to 32 in A), no-scale (the scale of B is ignored), splitk-nan (D not zeroed
  *                    before it is added to), row19 (columns from 2^19 on wrong), hang, crash,
  *                    heuristic-crash, illegal, old-version, crowd (an over-read unless it is the first
- *                    kernel since the device was waited for)
+ *                    kernel since the device was waited for), slow (0.3 s for every product)
  *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".

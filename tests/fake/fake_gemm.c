@@ -102,6 +102,9 @@ static void run(void *context)
 
 int fake_gemm_run(struct fake_gemm *g)
 {
+    if (fake_asked(VARIABLE, "slow")) {
+        usleep(300000);
+    }
     while (planted(g, "hang")) {
         pause();
     }

@@ -121,6 +121,29 @@ static void what_happens_only_together_is_told(void **state)
     assert_non_null(strstr(result->faults[0].choice.name, "none of them did it alone"));
 }
 
+/* The deadline is one product's: five that take 0.3 s each are no hang of 1 s. */
+static void slow_together_is_no_hang(void **state)
+{
+    (void)state;
+    make_probes(DTYPE_F32);
+    const struct gemm_target target = {.vendor = &gemm_vendor_hipblaslt, .device_kind = DEVICE_HIP};
+    struct gemm_probe_list list = {.items = probes, .count = 1};
+    const struct gemm_source source = gemm_source_of_list(&list);
+    const struct gemm_trial_options options = {.deadline_ms = 1000};
+    struct err err;
+    setenv("ASSAY_FAKE_BLAS", "slow", 1);
+    assert_int_equal(gemm_trial(&target, &source, &options, result, &err), ST_OK);
+    setenv("ASSAY_FAKE_BLAS", "hang", 1);
+    assert_int_equal(result->probes, SOLUTIONS);
+    assert_int_equal(result->faulty, 0);
+    assert_int_equal(gemm_trial(&target, &source, &options, result, &err), ST_OK);
+    setenv("ASSAY_FAKE_BLAS", "", 1);
+    assert_int_equal(result->probes, SOLUTIONS);
+    assert_int_equal(result->faulty, 1);
+    assert_int_equal(result->faults[0].kind, GEMM_HANGS);
+    assert_int_equal(result->faults[0].choice.id, GUILTY);
+}
+
 static void scale_that_is_ignored_is_seen(void **state)
 {
     (void)state;
@@ -208,6 +231,7 @@ int main(void)
         cmocka_unit_test(all_that_are_guilty_are_named),
         cmocka_unit_test(crash_in_a_call_has_the_name_of_one),
         cmocka_unit_test(what_happens_only_together_is_told),
+        cmocka_unit_test(slow_together_is_no_hang),
         cmocka_unit_test(scale_that_is_ignored_is_seen),
         cmocka_unit_test(stop_counts_exactly_what_was_done),
         cmocka_unit_test(calls_a_run_are_few),
