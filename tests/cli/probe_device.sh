@@ -19,7 +19,8 @@ expect "a scale that is ignored" 1 "${hip[@]}" ASSAY_FAKE_BLAS=no-scale "$ASSAY"
     --library "$FAKES/libhipblaslt.so"
 says "a scale that is ignored" out "less accurate than rounding allows"
 says "a scale that is ignored" out "solution 103"
-expect "a limit of time" 2 "${hip[@]}" "$ASSAY" probe --device hip --library "$FAKES/libhipblaslt.so" --time-limit 1
+for _ in $(seq 500); do echo '16 16 16 dtype=bf16'; done >"$TMP/many"
+expect "a limit of time" 2 "${hip[@]}" "$ASSAY" probe --device hip --library "$FAKES/libhipblaslt.so" --shapes "$TMP/many" --time-limit 1
 says "a limit of time" out "stopped by the time limit of 1 s after"
 # NVIDIA's, whose faults are errors and whose list of algorithms is long.
 cuda=(env "LD_LIBRARY_PATH=$FAKES/cuda:$FAKES" ASSAY_FAKE_HIP=error700)
@@ -30,8 +31,8 @@ says "a sound look-alike of cuBLASLt" out "0 of 1 libraries at fault"
 expect "tile64 of cuBLASLt" 1 "${cuda[@]}" ASSAY_FAKE_BLAS=tile64 "$ASSAY" probe --device cuda --dtype bf16 --shapes "$TMP/shapes"
 says "tile64 of cuBLASLt" out "outside operand B"
 says "tile64 of cuBLASLt" out "algo 3 tile"
-expect "a limit of time on cuda" 2 "${cuda[@]}" "$ASSAY" probe --device cuda --time-limit 2
-says "a limit of time on cuda" out "stopped by the time limit of 2 s after"
+expect "a limit of time on cuda" 2 "${cuda[@]}" "$ASSAY" probe --device cuda --shapes "$TMP/many" --time-limit 1
+says "a limit of time on cuda" out "stopped by the time limit of 1 s after"
 expect "a fault that is never reported" 2 "${hip[@]}" ASSAY_FAKE_HIP=silent "${try[@]}"
 says "a fault that is never reported" out "the guard is not proven on this device"
 expect "no device" 2 "${hip[@]}" ASSAY_FAKE_HIP=no-device "${try[@]}"
