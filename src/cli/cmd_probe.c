@@ -26,9 +26,10 @@ static const struct {
     const char *option, *mode;
     bool libraries; /* and the one without a mode */
 } belongs_to[] = {
-    {"timing", "torch", false}, {"torch-module", "torch", false}, {"device", "torch", true},
-    {"library", NULL, true},    {"shapes", NULL, true},           {"resume", NULL, true},
-    {"reproducer", NULL, true},
+    {"timing", "torch", false},  {"torch-module", "torch", false}, {"device", "torch", true},
+    {"library", NULL, true},     {"shapes", NULL, true},           {"resume", NULL, true},
+    {"reproducer", NULL, true},  {"level", "torch", true},         {"seed", "torch", true},
+    {"deadline", "torch", true}, {"dtype", "torch", true},         {"time-limit", "torch", true},
 };
 
 static const char *chosen_mode(const struct cli *cli)
@@ -113,10 +114,13 @@ static const struct option_spec options[] = {
     {"device", 0, OPTION_VALUE, "DEVICE",
      "Libraries of cpu, cuda, hip or opencl (cuda:1: the second); with --torch cpu or cuda"},
     {"level", 0, OPTION_VALUE, "quick|full", "Size of the plan; quick takes seconds a library"},
-    {"dtype", 0, OPTION_REPEAT, "TYPE", "Only this number format: float32, float64, bf16, fp16"},
+    {"dtype", 0, OPTION_REPEAT, "TYPE",
+     "Only this number format: float32, float64, bf16, fp16, on a GPU float8_e4m3fn and its kin"},
     {"seed", 0, OPTION_VALUE, "N", "Another choice of layouts and values (1)"},
     {"deadline", 0, OPTION_VALUE, "SECONDS",
      "What takes longer is a hang (a product 10, a case of PyTorch 60, on a GPU 180)"},
+    {"time-limit", 0, OPTION_VALUE, "SECONDS",
+     "Stop after SECONDS and say what was not tried (quick on a device: 120; else none)"},
     REPORT_OPTIONS,
     {0},
 };

@@ -70,7 +70,8 @@ struct probe_run {
     struct probe_library library;
     struct gemm_target target;
     struct gemm_result *result;
-    bool guarded; /* the start-up proof was passed */
+    bool guarded;     /* the start-up proof was passed */
+    const char *stop; /* why the campaign ended before its plan, and where; NULL: it did not */
     const char *guard_sentence;
     struct probe_smallest smallest;
 };
@@ -80,7 +81,16 @@ struct probe_plan {
     uint64_t seed;
     struct gemm_plan *plan;
     uint64_t digest; /* of everything that makes the plan what it is */
+    double until_s;  /* of the monotonic clock; 0: no limit of time */
+    uint64_t limit_s;
 };
+
+/* Of --time-limit: seconds; `fallback` where it is not given. 0: none. */
+enum status probe_time_limit(const struct cli *cli, uint64_t fallback, uint64_t *ret_seconds,
+                             struct err *err) MUST_USE;
+
+/* Seconds of the monotonic clock. */
+double probe_now_s(void);
 
 struct probe_state; /* see probe_state.c */
 

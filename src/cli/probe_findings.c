@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/interrupt.h"
 #include "cli/probe.h"
 #include "ops/gemm_localise.h"
 
@@ -201,15 +202,38 @@ static bool spans_far(const struct gemm_shape *s)
     return (double)widest * (double)longest * dtype_info(s->dtype_ab)->size >= 2147483648.0;
 }
 
+/* Faults with far-spanning operands whose cause is known from the library's source. */
+static const struct {
+    const char *family, *cause;
+} far_causes[] = {
+    {"libxsmm",
+     "known cause: the code generator computes offsets as leading dimension times column times element "
+     "size in 32 bits (src/generator_gemm_*_microkernel.c of 1.17), so that they wrap at 2^32 and are signed "
+     "from 2^31 on; leading dimensions of that size are accepted without a check. The call is as the "
+     "prototype of libxsmm_dgemm says; LIBXSMM_TARGET=generic, which generates no code, is right"},
+};
+
+static void far_evidence(struct cli *cli, struct finding *to, const char *family)
+{
+    for (size_t i = 0; i < ARRAY_LEN(far_causes); i++) {
+        if (strcmp(far_causes[i].family, family) == 0) {
+            evidence(cli, to, far_causes[i].family, far_causes[i].cause);
+        }
+    }
+}
+
 void probe_explain(struct cli *cli, const struct gemm_source *source, struct probe_run *run,
                    enum gemm_fault_kind kind, enum gemm_operand operand, uint64_t count,
                    struct finding_list *findings)
 {
     struct gemm_diagnosis d = {0};
     struct err err = {0};
-    cli_progress(cli, "%s: shrinking %s", run->library.name, gemm_fault_slug(kind));
-    enum status st = gemm_localise(cli->arena, &run->target, source, run->result, kind, operand, &d,
-                                   &err);
+    bool hurried = interrupt_came();
+    enum status st = ST_ABSENT;
+    if (!hurried) {
+        cli_progress(cli, "%s: shrinking %s", run->library.name, gemm_fault_slug(kind));
+        st = gemm_localise(cli->arena, &run->target, source, run->result, kind, operand, &d, &err);
+    }
     if (st != ST_OK || !d.repeats) {
         for (size_t i = run->result->fault_count; i > 0; i--) {
             const struct gemm_fault *f = &run->result->faults[i - 1];
@@ -225,9 +249,14 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
         cli->arena, "%llu of %llu products (%llu of them in this way) are at fault, through %s%s",
         (unsigned long long)run->result->faulty, (unsigned long long)run->result->probes,
         (unsigned long long)count, d.fault.choice.name,
-        d.repeats ? "; the smallest one found fails each time it is run."
-                  : "; it did not come again when the products were run a second time.");
-    if (d.repeats && spans_far(&d.probe.shape)) {
+        d.repeats && d.cut_short
+            ? "; the smallest one found until the time for it was over fails each time it is run."
+        : d.repeats   ? "; the smallest one found fails each time it is run."
+        : d.cut_short ? "; there was no time to run them a second time."
+        : hurried     ? "; it was not run a second time, because of the interruption."
+                      : "; it did not come again when the products were run a second time.");
+    bool far = spans_far(&d.probe.shape);
+    if (far) {
         to->severity = SEVERITY_WARNING;
         to->claim = arena_fmt(cli->arena,
                               "%s Its operands span more than 2^31 bytes by their leading "
@@ -267,6 +296,9 @@ void probe_explain(struct cli *cli, const struct gemm_source *source, struct pro
             cli, to, source_name,
             arena_fmt(cli->arena, "kernel family chosen here: %s", run->result->identity.kernel));
     }
+    if (far) {
+        far_evidence(cli, to, run->result->identity.family);
+    }
     kernel_evidence(cli, to, &d);
     remedies(cli, to, &d);
     keep_smallest(run, &d, to);
@@ -283,7 +315,9 @@ static void reservations(struct cli *cli, const struct probe_run *run,
         id = "gemm-guard-not-proven";
         why = run->guard_sentence;
     } else if (!r->opened || r->stopped) {
-        why = r->refusal[0] != '\0' ? r->refusal : "the campaign was stopped";
+        why = r->refusal[0] != '\0' ? r->refusal
+              : run->stop != NULL   ? run->stop
+                                    : "the campaign was stopped";
     } else if (r->probes == 0) {
         why = "it offers none of the products of this plan";
     } else if (r->skipped != 0) {

@@ -5,20 +5,51 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/interrupt.h"
 #include "cli/probe.h"
 #include "cli/probe_state.h"
 #include "cli/reproducer_make.h"
 #include "cli/session.h"
+#include "device/gemm_batch.h"
 
 enum {
-    DEADLINE_MAX_S = 86400
+    DEADLINE_MAX_S = 86400,
+    SHRINK_MS = 60000,    /* for each way to fail; a device's fault costs a process each time */
+    DEVICE_LIMIT_S = 120, /* for the quick plan of a device, where --time-limit says nothing */
+    CHOICES_QUICK = 16,   /* of a device's library, for each product */
+    CHOICES_FULL = GEMM_BATCH_MAX
 };
 
 /* Test hook: guards without holes, to show that nothing is believed then. */
 #define UNGUARDED_HOOK "ASSAY_TEST_NO_GUARD"
 
-static enum status choose_dtypes(const struct cli *cli, struct gemm_plan_options *options,
-                                 struct err *err)
+static void add_dtypes(struct gemm_plan_options *options, const enum dtype *dtypes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        options->dtypes[options->dtype_count++] = dtypes[i];
+    }
+}
+
+/* 8-bit formats are those of the vendors; AMD's first cards had forms of their own. */
+static void default_dtypes(enum device_kind kind, struct gemm_plan_options *options)
+{
+    static const enum dtype common[] = {DTYPE_F32, DTYPE_F64, DTYPE_BF16, DTYPE_F16};
+
+    static const enum dtype ocp[] = {DTYPE_F8_E4M3FN, DTYPE_F8_E5M2};
+
+    static const enum dtype fnuz[] = {DTYPE_F8_E4M3FNUZ, DTYPE_F8_E5M2FNUZ};
+
+    add_dtypes(options, common, ARRAY_LEN(common));
+    if (kind == DEVICE_CUDA || kind == DEVICE_HIP) {
+        add_dtypes(options, ocp, ARRAY_LEN(ocp));
+    }
+    if (kind == DEVICE_HIP) {
+        add_dtypes(options, fnuz, ARRAY_LEN(fnuz));
+    }
+}
+
+static enum status choose_dtypes(const struct cli *cli, enum device_kind kind,
+                                 struct gemm_plan_options *options, struct err *err)
 {
     const char *name;
     for (size_t i = 0; (name = cli_repeat(cli, "dtype", i)) != NULL; i++) {
@@ -26,7 +57,8 @@ static enum status choose_dtypes(const struct cli *cli, struct gemm_plan_options
         if (!dtype_find(str_of(name), &dtype) || !dtype_info(dtype)->is_float) {
             return err_set(err, ST_USAGE,
                            "--dtype '%s': not a floating-point format; float32, "
-                           "float64, bfloat16, float16 are",
+                           "float64, bfloat16, float16 are, and on a GPU the 8-bit ones, such as "
+                           "float8_e4m3fn",
                            name);
         }
         if (options->dtype_count == ARRAY_LEN(options->dtypes)) {
@@ -36,10 +68,7 @@ static enum status choose_dtypes(const struct cli *cli, struct gemm_plan_options
         options->dtypes[options->dtype_count++] = dtype;
     }
     if (options->dtype_count == 0) {
-        options->dtypes[options->dtype_count++] = DTYPE_F32;
-        options->dtypes[options->dtype_count++] = DTYPE_F64;
-        options->dtypes[options->dtype_count++] = DTYPE_BF16;
-        options->dtypes[options->dtype_count++] = DTYPE_F16;
+        default_dtypes(kind, options);
     }
     return ST_OK;
 }
@@ -50,9 +79,10 @@ static uint64_t digest_of(const struct gemm_plan *plan)
     for (size_t i = 0; i < gemm_plan_count(plan); i += 1 + i / 64) {
         struct gemm_probe p;
         gemm_plan_get(plan, i, &p);
-        const uint64_t parts[] = {(uint64_t)p.shape.m,   (uint64_t)p.shape.n,   (uint64_t)p.shape.k,
-                                  (uint64_t)p.shape.lda, (uint64_t)p.shape.ldc, p.seed,
-                                  p.shape.dtype_ab};
+        const uint64_t parts[] = {(uint64_t)p.shape.m,   (uint64_t)p.shape.n,
+                                  (uint64_t)p.shape.k,   (uint64_t)p.shape.lda,
+                                  (uint64_t)p.shape.ldc, p.seed,
+                                  p.shape.dtype_ab,      p.choices};
         for (size_t j = 0; j < ARRAY_LEN(parts); j++) {
             digest = gemm_mix(digest ^ parts[j]);
         }
@@ -64,12 +94,16 @@ static enum status make_plan(struct cli *cli, enum device_kind kind, enum gemm_l
                              struct probe_plan *ret_plan, struct err *err)
 {
     bool cpu = kind == DEVICE_CPU;
+    bool full = level == GEMM_LEVEL_FULL;
     struct gemm_plan_options options = {.level = level, .wide_output = cpu, .sparse_memory = cpu};
+    options.choices = cpu ? 0 : full ? CHOICES_FULL : CHOICES_QUICK;
+    uint64_t limit_s = 0;
+    TRY(probe_time_limit(cli, cpu || full ? 0 : DEVICE_LIMIT_S, &limit_s, err));
     if (str_to_u64(str_of(cli_value(cli, "seed", "1")), 10, &options.seed) != ST_OK) {
         return err_set(err, ST_USAGE, "--seed '%s' is not a number of 64 bits",
                        cli_value(cli, "seed", "1"));
     }
-    TRY(choose_dtypes(cli, &options, err));
+    TRY(choose_dtypes(cli, kind, &options, err));
     const char *shapes = cli_value(cli, "shapes", NULL);
     if (shapes != NULL) {
         uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -79,6 +113,7 @@ static enum status make_plan(struct cli *cli, enum device_kind kind, enum gemm_l
     struct gemm_plan *plan = gemm_plan_new(cli->arena, &options);
     *ret_plan = (struct probe_plan){
         .level = options.level, .seed = options.seed, .plan = plan, .digest = digest_of(plan)};
+    ret_plan->limit_s = limit_s;
     return ST_OK;
 }
 
@@ -109,6 +144,7 @@ static enum status try_all(struct cli *cli, struct trial_set *set, struct findin
 {
     bool unguarded = getenv(UNGUARDED_HOOK) != NULL;
     struct guard_proof *proof = arena_alloc(cli->arena, sizeof *proof);
+    set->plan.until_s = set->plan.limit_s != 0 ? probe_now_s() + (double)set->plan.limit_s : 0;
     TRY(prove(cli, set, unguarded, proof, err));
     set->runs = arena_array(cli->arena, set->libraries.count + 1, sizeof *set->runs);
     for (size_t i = 0; i < set->libraries.count; i++) {
@@ -121,10 +157,17 @@ static enum status try_all(struct cli *cli, struct trial_set *set, struct findin
                                            .device_index = set->index,
                                            .path = run->library.path,
                                            .map_path = set->kind == DEVICE_CPU ? 0 : proof->path,
+                                           .shrink_ms = set->kind == DEVICE_CPU ? 0 : SHRINK_MS,
                                            .unguarded = unguarded};
         const char *what = arena_fmt(cli->arena, "library %zu of %zu, %s", i + 1,
                                      set->libraries.count, run->library.name);
-        TRY(probe_campaign(cli, &set->plan, run, set->state, what, err));
+        if (interrupt_came() || (set->plan.until_s != 0 && probe_now_s() >= set->plan.until_s)) {
+            run->result = arena_alloc(cli->arena, sizeof *run->result);
+            run->result->stopped = true;
+            run->stop = "not tried: the campaign ended before it";
+        } else {
+            TRY(probe_campaign(cli, &set->plan, run, set->state, what, err));
+        }
         set->probes += run->result->probes;
         probe_findings(cli, &set->plan, run, findings);
     }
@@ -245,6 +288,7 @@ int probe_gemm(struct cli *cli)
         return no_library(cli);
     }
     struct finding_list findings = {0};
+    interrupt_watch();
     if (try_all(cli, &set, &findings, &err) != ST_OK) {
         return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
     }
@@ -257,7 +301,9 @@ int probe_gemm(struct cli *cli)
     report.numbers[report.number_count++] = (struct report_number){"probes", (int64_t)set.probes};
     probe_table(cli, set.runs, set.libraries.count, &report.tables[report.table_count++]);
     report.verdict = verdict(cli, &set, &findings);
-    return session_report(cli, &report, session_exit(&findings));
+    int status = session_report(cli, &report, session_exit(&findings));
+    interrupt_end();
+    return status;
 }
 
 /* What programs get without asking for a library by name. */

@@ -13,6 +13,8 @@
 
 #include "base/vec.h"
 
+#include "cli/interrupt.h"
+#include "cli/probe.h"
 #include "cli/session.h"
 
 enum {
@@ -94,9 +96,59 @@ static enum status read_ops(struct cli *cli, struct err *err)
     return ST_OK;
 }
 
+/* A campaign's way out before its end. */
+struct limit {
+    struct cli *cli;
+    double since_s, until_s; /* until_s 0: none */
+    uint64_t seconds;
+    bool late;
+};
+
+/* A module brings its own inputs and is run twice: what chooses or bounds a plan has no meaning there. */
+static enum status check_module(const struct cli *cli, struct err *err)
+{
+    static const char *const others[] = {"level", "seed", "dtype", "time-limit", "timing"};
+    for (size_t i = 0; cli_flag(cli, "torch-module") && i < ARRAY_LEN(others); i++) {
+        if (cli_flag(cli, others[i])) {
+            return err_set(err, ST_USAGE, "--%s has no meaning with --torch-module", others[i]);
+        }
+    }
+    return ST_OK;
+}
+
 static void show_progress(void *context, size_t done, size_t total, const char *what)
 {
-    cli_progress(context, "%zu of %zu: %s", done, total, what);
+    const struct limit *l = context;
+    double spent = probe_now_s() - l->since_s;
+    double left = done > 1 ? spent / (double)(done - 1) * (double)(total - done + 1) : 0;
+    cli_progress(l->cli, "%zu of %zu: %s, about %.0f s left", done, total, what, left);
+}
+
+static bool must_stop(void *context)
+{
+    struct limit *l = context;
+    l->late = l->until_s != 0 && probe_now_s() >= l->until_s;
+    return l->late || interrupt_came();
+}
+
+static void stopped_finding(struct cli *cli, const struct torch_campaign_result *result,
+                            const struct limit *limit, struct finding_list *findings)
+{
+    if (!result->stopped) {
+        return;
+    }
+    struct finding *f = VEC_PUSH(cli->arena, findings);
+    *f = (struct finding){.id = "torch-not-tried",
+                          .severity = SEVERITY_UNKNOWN,
+                          .title = "The campaign ended before its plan",
+                          .confidence = 1};
+    f->claim = arena_fmt(cli->arena, "%s after %zu of %zu cases (%.0f %%); the rest was not tried.",
+                         limit->late ? arena_fmt(cli->arena, "Stopped by the time limit of %llu s",
+                                                 (unsigned long long)limit->seconds)
+                                     : "Interrupted",
+                         result->cases_done, result->cases,
+                         100.0 * (double)result->cases_done /
+                             (double)(result->cases + (result->cases == 0)));
 }
 
 static void add_note(struct cli *cli, struct report *report, const char *text)
@@ -143,11 +195,13 @@ void probe_torch_unproven(struct cli *cli, const struct torch_hello *h,
 
 static int report_campaign(struct cli *cli, struct torch_agent *agent, const char *python,
                            const char *device, const struct torch_campaign_result *result,
-                           const struct torch_times *times, const struct err *lost)
+                           const struct torch_times *times, const struct limit *limit,
+                           const struct err *lost)
 {
     const struct torch_hello *h = torch_agent_hello(agent);
     struct finding_list findings = {0};
     probe_torch_unproven(cli, h, &findings);
+    stopped_finding(cli, result, limit, &findings);
     probe_torch_findings(cli, h, python, device, result, &findings);
     if (lost != NULL) {
         *VEC_PUSH(cli->arena, &findings) = (struct finding){
@@ -179,28 +233,32 @@ static int report_campaign(struct cli *cli, struct torch_agent *agent, const cha
 }
 
 static int run_campaign(struct cli *cli, struct torch_agent *agent, const char *python,
-                        const char *device, struct torch_campaign_options *o)
+                        const char *device, struct torch_campaign_options *o, struct limit *limit)
 {
     struct err err = {0};
     struct torch_campaign_result result;
+    limit->cli = cli;
+    limit->since_s = probe_now_s();
     o->progress = show_progress;
-    o->context = cli;
+    o->stop = must_stop;
+    o->context = limit;
     result = (struct torch_campaign_result){0};
     bool broken = torch_agent_hello(agent)->broken;
     enum status st = broken ? ST_OK : torch_campaign_run(agent, cli->arena, o, &result, &err);
     struct torch_times times = {0};
-    for (size_t i = 0; st == ST_OK && !broken && cli_flag(cli, "timing") && i < o->dtype_count;
-         i++) {
+    bool timed = cli_flag(cli, "timing") && !broken && !result.stopped;
+    for (size_t i = 0; st == ST_OK && timed && i < o->dtype_count; i++) {
         cli_progress(cli, "timing the patch embedding in %s", dtype_info(o->dtypes[i])->name);
         st = torch_time_patches(agent, cli->arena, o->dtypes[i],
                                 strcmp(device, "cpu") == 0 ? TIMED_PATCHES_CPU : TIMED_PATCHES_GPU,
                                 o->deadline_ms, &times, &err);
     }
     cli_progress(cli, NULL);
-    int status = st == ST_OK || st == ST_IO ? report_campaign(cli, agent, python, device, &result,
-                                                              &times, st == ST_OK ? NULL : &err)
-                                            : cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
-    return status;
+    if (st != ST_OK && st != ST_IO) {
+        return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
+    }
+    return report_campaign(cli, agent, python, device, &result, &times, limit,
+                           st == ST_OK ? NULL : &err);
 }
 
 int probe_torch(struct cli *cli)
@@ -208,6 +266,8 @@ int probe_torch(struct cli *cli)
     struct err err = {0};
     enum dtype dtypes[8];
     uint64_t deadline = 0;
+    struct limit limit = {0};
+    double began = probe_now_s();
     const char *device = cli_value(cli, "device", "cpu");
     struct torch_campaign_options o = {
         .ops = (const char *const *)cli->operands.items,
@@ -216,20 +276,23 @@ int probe_torch(struct cli *cli)
         .quick = strcmp(cli_value(cli, "level", "quick"), "quick") == 0,
     };
     bool gpu = strcmp(device, "cpu") != 0;
-    if (read_ops(cli, &err) != ST_OK ||
+    if (check_module(cli, &err) != ST_OK || read_ops(cli, &err) != ST_OK ||
         read_dtypes(cli, dtypes, ARRAY_LEN(dtypes), &o.dtype_count, &err) != ST_OK ||
         read_number(cli, "seed", 1, UINT32_MAX, &o.seed, &err) != ST_OK ||
+        probe_time_limit(cli, 0, &limit.seconds, &err) != ST_OK ||
         read_number(cli, "deadline", (gpu ? DEADLINE_GPU_MS : DEADLINE_CPU_MS) / 1000, 86400,
                     &deadline, &err) != ST_OK) {
         return cli_fail(cli, EXIT_USAGE, "%s", err.text);
     }
     o.deadline_ms = (int)deadline * 1000;
+    limit.until_s = limit.seconds != 0 ? began + (double)limit.seconds : 0;
     const char *python = python_of(cli);
     struct torch_agent_options agent_options = {.python = python,
                                                 .device = gpu ? "cuda" : "cpu",
                                                 .shared_bytes = SHARED_BYTES,
                                                 .start_ms = START_MS};
     struct torch_agent *agent = NULL;
+    interrupt_watch();
     cli_progress(cli, "importing torch in %s and proving the guard", python);
     if (torch_agent_start(cli->arena, &agent_options, &agent, &err) != ST_OK) {
         cli_progress(cli, NULL);
@@ -238,7 +301,8 @@ int probe_torch(struct cli *cli)
     const char *module = torch_agent_hello(agent)->broken ? NULL
                                                           : cli_value(cli, "torch-module", NULL);
     int status = module != NULL ? probe_torch_module(cli, agent, module, o.deadline_ms)
-                                : run_campaign(cli, agent, python, device, &o);
+                                : run_campaign(cli, agent, python, device, &o, &limit);
     torch_agent_stop(agent);
+    interrupt_end();
     return status;
 }

@@ -367,6 +367,7 @@ static const struct report_column columns[] = {
     {"forward", "forward", 0},   {"forward_error", "err/bound", 3},
     {"backward", "backward", 0}, {"backward_error", "err/bound", 3},
     {"probes", "probes", 0},     {"note", "note", 0},
+    {"seconds", NULL, 3},
 };
 
 static const char *const layout_names[] = {
@@ -424,6 +425,7 @@ void probe_torch_table(struct cli *cli, const struct torch_campaign_result *resu
         c[8] = value_int((int64_t)(r->forward.probes > r->backward.probes ? r->forward.probes
                                                                           : r->backward.probes));
         c[9] = note_of(cli->arena, r);
+        c[10] = value_real(r->seconds);
     }
     *ret_table = (struct report_table){.key = "operators",
                                        .heading = "Operators",

@@ -63,8 +63,8 @@ static const char *status_text(const struct lt_api *api, int status)
     return name != NULL ? name : "cuBLAS status";
 }
 
-static void describe(const struct lt_api *api, const unsigned char *algorithm, int64_t *ret_id,
-                     char *name, size_t size)
+static void describe(const struct lt_api *api, const unsigned char *algorithm,
+                     struct gemm_choice *choice)
 {
     enum {
         ID,
@@ -82,10 +82,15 @@ static void describe(const struct lt_api *api, const unsigned char *algorithm, i
         size_t written;
         api->config_get(algorithm, i, &values[i], sizeof values[i], &written);
     }
-    *ret_id = values[ID] < 0 ? 0 : values[ID];
-    str_print(name, size, "algo %d tile %d stages %d splitk %d reduction %d swizzle %d custom %d",
-              values[ID], values[TILE], values[STAGES], values[SPLITK], values[REDUCTION],
-              values[SWIZZLE], values[CUSTOM]);
+    choice->id = values[ID] < 0 ? 0 : values[ID];
+    /* CUBLASLT_REDUCTION_SCHEME_INPLACE and _OUTPUT_TYPE; _COMPUTE_TYPE (2) adds up in float32. */
+    const int narrow = 1 | 4;
+    bool split = values[SPLITK] > 1 && (values[REDUCTION] & narrow) != 0;
+    choice->narrow_sums = split ? (unsigned)values[SPLITK] : 0;
+    str_print(choice->name, sizeof choice->name,
+              "algo %d tile %d stages %d splitk %d reduction %d swizzle %d custom %d", values[ID],
+              values[TILE], values[STAGES], values[SPLITK], values[REDUCTION], values[SWIZZLE],
+              values[CUSTOM]);
 }
 
 static const int declined[] = {7 /* INVALID_VALUE */, 8 /* ARCH_MISMATCH */, 15 /* NOT_SUPPORTED */,
@@ -117,7 +122,13 @@ static const struct lt_traits traits = {
                   [GEMM_EPILOGUE_BIAS_RELU] = 6,
                   [GEMM_EPILOGUE_BIAS_GELU] = 36},
     .layout = {.batch = 5, .stride = 6},
-    .desc = {.transpose_a = 3, .transpose_b = 4, .epilogue = 7, .bias = 8, .bias_type = 26},
+    .desc = {.transpose_a = 3,
+             .transpose_b = 4,
+             .epilogue = 7,
+             .bias = 8,
+             .bias_type = 26,
+             .scale_a = 17,
+             .scale_b = 18},
     .preference_workspace = 1,
     .preference_alignment = 5,
     .algorithm_bytes = 64,

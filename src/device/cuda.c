@@ -14,7 +14,8 @@ static const char *const names[] = {"libcuda.so.1", "libcuda.so",
                                     "/usr/lib/wsl/lib/libcuda.so.1", NULL};
 
 static const char *const feature_names[GPU_FEATURE_COUNT] = {
-    "memory", "device information", "kernels", "guard memory", "registered host memory",
+    "memory",       "device information",     "kernels",
+    "guard memory", "registered host memory", "copies in the background",
 };
 
 #define ROW(name, slot, feature)                              \
@@ -55,6 +56,10 @@ static const struct library_symbol symbols[] = {
     ROW("cuMemHostRegister_v2", host_register, HOST),
     ROW("cuMemHostUnregister", host_unregister, HOST),
     ROW("cuMemHostGetDevicePointer_v2", host_address, HOST),
+    ROW("cuMemHostAlloc", host_alloc, QUEUE),
+    ROW("cuMemFreeHost", host_free, QUEUE),
+    ROW("cuMemcpyHtoDAsync_v2", queue_to_device, QUEUE),
+    ROW("cuMemcpyDtoHAsync_v2", queue_to_host, QUEUE),
 };
 #undef ROW
 

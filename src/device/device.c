@@ -112,6 +112,30 @@ enum status device_sync(struct device *device, struct err *err)
     return device->backend->sync(device, err);
 }
 
+enum status device_host_alloc(struct device *device, size_t bytes, void **ret_host, struct err *err)
+{
+    return device->backend->host_alloc(device, bytes == 0 ? 1 : bytes, ret_host, err);
+}
+
+void device_host_free(struct device *device, void *host)
+{
+    if (host != NULL) {
+        device->backend->host_free(device, host);
+    }
+}
+
+enum status device_queue_write(struct device *device, void *to, const void *from_host, size_t bytes,
+                               struct err *err)
+{
+    return bytes == 0 ? ST_OK : device->backend->queue_write(device, to, from_host, bytes, err);
+}
+
+enum status device_queue_read(struct device *device, void *to_host, const void *from, size_t bytes,
+                              struct err *err)
+{
+    return bytes == 0 ? ST_OK : device->backend->queue_read(device, to_host, from, bytes, err);
+}
+
 enum status device_launch(struct device *device, const struct kernel_text *text,
                           const struct kernel_launch *launch, struct err *err)
 {

@@ -171,6 +171,16 @@ struct device_backend {
     enum status (*copy)(struct device *device, void *to, const void *from, size_t bytes,
                         struct err *err);
     enum status (*sync)(struct device *device, struct err *err);
+    /* Host memory for the two below; on a device that has no other it is plain memory of the arena. */
+    enum status (*host_alloc)(struct device *device, size_t bytes, void **ret_host,
+                              struct err *err);
+    void (*host_free)(struct device *device, void *host);
+    /* write and read in order with what was launched, which need not be done when they return: the
+     * host memory is host_alloc's and is left alone until sync. */
+    enum status (*queue_write)(struct device *device, void *to, const void *from_host, size_t bytes,
+                               struct err *err);
+    enum status (*queue_read)(struct device *device, void *to_host, const void *from, size_t bytes,
+                              struct err *err);
     enum status (*launch)(struct device *device, const struct kernel_text *text,
                           const struct kernel_launch *launch, struct err *err);
     enum status (*map)(struct device *device, size_t bytes, struct device_mapping *ret_mapping,
@@ -230,6 +240,13 @@ enum status device_fill(struct device *device, void *to, uint32_t pattern, size_
 enum status device_copy(struct device *device, void *to, const void *from, size_t bytes,
                         struct err *err) MUST_USE;
 enum status device_sync(struct device *device, struct err *err) MUST_USE;
+enum status device_host_alloc(struct device *device, size_t bytes, void **ret_host,
+                              struct err *err) MUST_USE;
+void device_host_free(struct device *device, void *host); /* NULL is fine */
+enum status device_queue_write(struct device *device, void *to, const void *from_host, size_t bytes,
+                               struct err *err) MUST_USE;
+enum status device_queue_read(struct device *device, void *to_host, const void *from, size_t bytes,
+                              struct err *err) MUST_USE;
 enum status device_launch(struct device *device, const struct kernel_text *text,
                           const struct kernel_launch *launch, struct err *err) MUST_USE;
 

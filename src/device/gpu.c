@@ -341,6 +341,58 @@ enum status gpu_sync(struct device *device, struct err *err)
     return gpu_check(gpu, gpu->api.sync(), err, "waiting for the device");
 }
 
+/* --- copies that do not wait ------------------------------------------------------------------- */
+
+/* Without the calls for it, plain memory and copies that wait: slower, and as right. */
+static bool has_queue(const struct gpu_device *gpu)
+{
+    return gpu->missing[GPU_FEATURE_QUEUE] == NULL;
+}
+
+enum status gpu_host_alloc(struct device *device, size_t bytes, void **ret_host, struct err *err)
+{
+    struct gpu_device *gpu = (struct gpu_device *)device;
+    void *host = NULL;
+    if (!has_queue(gpu)) {
+        *ret_host = arena_alloc(device->arena, bytes);
+        return ST_OK;
+    }
+    TRY(gpu_check(gpu, gpu->api.host_alloc(&host, bytes, 0), err,
+                  "allocating %zu bytes of host memory", bytes));
+    *ret_host = host;
+    return ST_OK;
+}
+
+void gpu_host_free(struct device *device, void *host)
+{
+    struct gpu_device *gpu = (struct gpu_device *)device;
+    if (has_queue(gpu)) {
+        gpu->api.host_free(host);
+    }
+}
+
+enum status gpu_queue_write(struct device *device, void *to, const void *from_host, size_t bytes,
+                            struct err *err)
+{
+    struct gpu_device *gpu = (struct gpu_device *)device;
+    if (!has_queue(gpu)) {
+        return gpu_write(device, to, from_host, bytes, err);
+    }
+    return gpu_check(gpu, gpu->api.queue_to_device(address_of(to), from_host, bytes, NULL), err,
+                     "queueing a copy of %zu bytes to the device", bytes);
+}
+
+enum status gpu_queue_read(struct device *device, void *to_host, const void *from, size_t bytes,
+                           struct err *err)
+{
+    struct gpu_device *gpu = (struct gpu_device *)device;
+    if (!has_queue(gpu)) {
+        return gpu_read(device, to_host, from, bytes, err);
+    }
+    return gpu_check(gpu, gpu->api.queue_to_host(to_host, address_of(from), bytes, NULL), err,
+                     "queueing a copy of %zu bytes from the device", bytes);
+}
+
 /* --- kernels ----------------------------------------------------------------------------------- */
 
 static enum status find_kernel(struct gpu_device *gpu, const struct kernel_text *text,

@@ -18,6 +18,7 @@ enum gpu_feature {
     GPU_FEATURE_KERNELS,
     GPU_FEATURE_VMM,
     GPU_FEATURE_HOST,
+    GPU_FEATURE_QUEUE,
     GPU_FEATURE_COUNT
 };
 
@@ -93,6 +94,10 @@ struct gpu_api {
     int (*host_register)(void *host, size_t bytes, unsigned flags);
     int (*host_unregister)(void *host);
     int (*host_address)(uint64_t *address, void *host, unsigned flags);
+    int (*host_alloc)(void **host, size_t bytes, unsigned flags);
+    int (*host_free)(void *host);
+    int (*queue_to_device)(uint64_t to, const void *from, size_t bytes, void *stream);
+    int (*queue_to_host)(void *to, uint64_t from, size_t bytes, void *stream);
 };
 
 struct gpu_error {
@@ -114,7 +119,8 @@ enum gpu_map_path {
 #define GPU_BACKEND_CALLS                                                                        \
  .close = gpu_close, .alloc = gpu_alloc, .free = gpu_free, .write = gpu_write, .read = gpu_read, \
  .fill = gpu_fill, .copy = gpu_copy, .sync = gpu_sync, .launch = gpu_launch, .map = gpu_map,     \
- .unmap = gpu_unmap
+ .unmap = gpu_unmap, .host_alloc = gpu_host_alloc, .host_free = gpu_host_free,                   \
+ .queue_write = gpu_queue_write, .queue_read = gpu_queue_read
 
 struct gpu_device;
 
@@ -185,6 +191,12 @@ enum status gpu_fill(struct device *device, void *to, uint32_t pattern, size_t b
 enum status gpu_copy(struct device *device, void *to, const void *from, size_t bytes,
                      struct err *err);
 enum status gpu_sync(struct device *device, struct err *err);
+enum status gpu_host_alloc(struct device *device, size_t bytes, void **ret_host, struct err *err);
+void gpu_host_free(struct device *device, void *host);
+enum status gpu_queue_write(struct device *device, void *to, const void *from_host, size_t bytes,
+                            struct err *err);
+enum status gpu_queue_read(struct device *device, void *to_host, const void *from, size_t bytes,
+                           struct err *err);
 enum status gpu_launch(struct device *device, const struct kernel_text *text,
                        const struct kernel_launch *launch, struct err *err);
 enum status gpu_map(struct device *device, size_t bytes, struct device_mapping *ret_mapping,

@@ -227,6 +227,26 @@ static void canary_span(const struct guard_block *block, enum guard_side side, c
     *ret_from = side == GUARD_END ? behind : first - *ret_n;
 }
 
+void guard_span(const struct guard_block *block, void **ret_from, size_t *ret_before,
+                size_t *ret_behind)
+{
+    char *from;
+    canary_span(block, GUARD_END, &from, ret_behind);
+    canary_span(block, GUARD_BEGIN, &from, ret_before);
+    *ret_from = from;
+}
+
+void guard_span_plant(const struct guard_block *block, void *copy)
+{
+    void *from;
+    size_t before;
+    size_t behind;
+    guard_span(block, &from, &before, &behind);
+    canary_bytes((uintptr_t)from, before, copy);
+    canary_bytes((uintptr_t)block->address + block->bytes, behind,
+                 (uint8_t *)copy + before + block->bytes);
+}
+
 static enum status plant_canaries(struct guard *guard, const struct guard_block *block,
                                   struct err *err)
 {
@@ -259,6 +279,23 @@ static void compare_canaries(const uint8_t *seen, const uint8_t *wanted, size_t 
     }
 }
 
+void guard_span_check(const struct guard_block *block, const void *copy,
+                      struct guard_damage *ret_damage)
+{
+    uint8_t wanted[CANARY_MARGIN_BYTES];
+    struct guard_damage damage = {0};
+    void *from;
+    size_t before;
+    size_t behind;
+    guard_span(block, &from, &before, &behind);
+    const uint8_t *seen = copy;
+    canary_bytes((uintptr_t)block->address + block->bytes, behind, wanted);
+    compare_canaries(seen + before + block->bytes, wanted, behind, GUARD_END, &damage);
+    canary_bytes((uintptr_t)from, before, wanted);
+    compare_canaries(seen, wanted, before, GUARD_BEGIN, &damage);
+    *ret_damage = damage;
+}
+
 enum status guard_check(struct guard *guard, const struct guard_block *block,
                         struct guard_damage *ret_damage, struct err *err)
 {
@@ -279,8 +316,8 @@ enum status guard_check(struct guard *guard, const struct guard_block *block,
 
 /* --- blocks ------------------------------------------------------------------------------------ */
 
-enum status guard_alloc(struct guard *guard, size_t bytes, enum guard_side side, size_t alignment,
-                        struct guard_block *ret_block, struct err *err)
+enum status guard_take(struct guard *guard, size_t bytes, enum guard_side side, size_t alignment,
+                       struct guard_block *ret_block, struct err *err)
 {
     size_t granule = guard->device->info.granule_bytes;
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 ||
@@ -299,7 +336,7 @@ enum status guard_alloc(struct guard *guard, size_t bytes, enum guard_side side,
     if (side == GUARD_END) {
         first = ((uintptr_t)base + room - bytes) & ~(uintptr_t)(alignment - 1);
     }
-    struct guard_block block = {
+    *ret_block = (struct guard_block){
         .address = (void *)first,
         .bytes = bytes,
         .side = side,
@@ -308,9 +345,17 @@ enum status guard_alloc(struct guard *guard, size_t bytes, enum guard_side side,
         .strength = region->mapping.strength,
         .region = region,
     };
+    return ST_OK;
+}
+
+enum status guard_alloc(struct guard *guard, size_t bytes, enum guard_side side, size_t alignment,
+                        struct guard_block *ret_block, struct err *err)
+{
+    struct guard_block block;
+    TRY(guard_take(guard, bytes, side, alignment, &block, err));
     enum status st = plant_canaries(guard, &block, err);
     if (st != ST_OK) {
-        guard_region_give(guard, region);
+        guard_region_give(guard, block.region);
         return st;
     }
     *ret_block = block;

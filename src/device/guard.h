@@ -50,6 +50,10 @@ struct guard_block {
 enum status guard_alloc(struct guard *guard, size_t bytes, enum guard_side side, size_t alignment,
                         struct guard_block *ret_block, struct err *err) MUST_USE;
 
+/* The same without the canaries, for callers that copy them together with the operand: see below. */
+enum status guard_take(struct guard *guard, size_t bytes, enum guard_side side, size_t alignment,
+                       struct guard_block *ret_block, struct err *err) MUST_USE;
+
 /* Gives the mapping back to the pool. */
 void guard_free(struct guard *guard, struct guard_block *block);
 
@@ -88,6 +92,18 @@ struct guard_damage {
 /* Reads the slack back. */
 enum status guard_check(struct guard *guard, const struct guard_block *block,
                         struct guard_damage *ret_damage, struct err *err) MUST_USE;
+
+/* The span of a block: *ret_before bytes of canaries, the operand, *ret_behind bytes of canaries, one
+ * behind another from *ret_from on. One copy of it carries all three. */
+void guard_span(const struct guard_block *block, void **ret_from, size_t *ret_before,
+                size_t *ret_behind);
+
+/* Writes the canaries into a host copy of the span. */
+void guard_span_plant(const struct guard_block *block, void *copy);
+
+/* What guard_check() says, from a copy of the span that was read back. */
+void guard_span_check(const struct guard_block *block, const void *copy,
+                      struct guard_damage *ret_damage);
 
 /* Two NaN patterns: an element that still holds one was not written. With both, run after run, an
  * output that is a NaN of its own is told from one that was forgotten. Each is a NaN as float64,

@@ -21,7 +21,8 @@ static const char *const names[] = {"libamdhip64.so.7",
                                     NULL};
 
 static const char *const feature_names[GPU_FEATURE_COUNT] = {
-    "memory", "device information", "kernels", "guard memory", "registered host memory",
+    "memory",       "device information",     "kernels",
+    "guard memory", "registered host memory", "copies in the background",
 };
 
 #define ROW(name, slot, feature)                              \
@@ -60,6 +61,10 @@ static const struct library_symbol symbols[] = {
     ROW("hipHostRegister", host_register, HOST),
     ROW("hipHostUnregister", host_unregister, HOST),
     ROW("hipHostGetDevicePointer", host_address, HOST),
+    ROW("hipHostMalloc", host_alloc, QUEUE),
+    ROW("hipHostFree", host_free, QUEUE),
+    ROW("hipMemcpyHtoDAsync", queue_to_device, QUEUE),
+    ROW("hipMemcpyDtoHAsync", queue_to_host, QUEUE),
 };
 #undef ROW
 

@@ -65,14 +65,14 @@ static const char *status_text(const struct lt_api *api, int status)
 }
 
 /* The record begins with the solution's index (what hipblaslt_ext::getIndexFromAlgo() returns). */
-static void describe(const struct lt_api *api, const unsigned char *algorithm, int64_t *ret_id,
-                     char *name, size_t size)
+static void describe(const struct lt_api *api, const unsigned char *algorithm,
+                     struct gemm_choice *choice)
 {
     (void)api;
     int32_t index;
     memcpy(&index, algorithm, sizeof index);
-    *ret_id = index < 0 ? 0 : index;
-    str_print(name, size, "solution %d", index);
+    choice->id = index < 0 ? 0 : index;
+    str_print(choice->name, sizeof choice->name, "solution %d", index);
 }
 
 /* INTERNAL_ERROR is among them: the library folds "not implemented" into it. */
@@ -107,7 +107,13 @@ static const struct lt_traits traits = {
                   [GEMM_EPILOGUE_BIAS_RELU] = 6,
                   [GEMM_EPILOGUE_BIAS_GELU] = 36},
     .layout = {.batch = 0, .stride = 1},
-    .desc = {.transpose_a = 0, .transpose_b = 1, .epilogue = 2, .bias = 3, .bias_type = 4},
+    .desc = {.transpose_a = 0,
+             .transpose_b = 1,
+             .epilogue = 2,
+             .bias = 3,
+             .bias_type = 4,
+             .scale_a = 5,
+             .scale_b = 6},
     .preference_workspace = 1,
     .preference_alignment = -1,
     .algorithm_bytes = 24,

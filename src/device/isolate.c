@@ -72,6 +72,13 @@ void isolate_shared_free(void *shared, size_t bytes)
     }
 }
 
+void isolate_alive(void)
+{
+    if (in_child.page != NULL) {
+        in_child.page->alive++;
+    }
+}
+
 void isolate_report(enum ending ending, uint64_t address, bool address_known, const char *text)
 {
     struct isolate_page *page = in_child.page;

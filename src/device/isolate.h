@@ -56,6 +56,9 @@ void isolate_shared_free(void *shared, size_t bytes);
  * returns or exits counts. Outside a child it does nothing. */
 void isolate_report(enum ending ending, uint64_t address, bool address_known, const char *text);
 
+/* Tells the parent, from inside an item of a batch, that a part of it is done: its deadline begins anew. */
+void isolate_alive(void);
+
 struct isolate_options {
     unsigned deadline_ms; /* 0: one minute */
     bool
@@ -79,9 +82,13 @@ struct isolate_batch {
     void (*faulted)(void *context, size_t index, const struct isolate_end *end);
     /* In the parent, for each item that did not end well, in order. May be NULL. */
     void (*ended)(void *context, size_t index, const struct isolate_end *end);
+    /* In the parent, after ended() of an end that cost the child: whether the item is to run again in a
+     * new one, because it has more to try. May be NULL. */
+    bool (*again)(void *context, size_t index);
     /* In the parent, about ten times a second: items done. Return false to stop. May be NULL. */
     bool (*tick)(void *context, size_t done);
     unsigned item_deadline_ms; /* for one item; 0: one minute. The start of a child has 1 minute */
+    bool no_jumps;             /* a fault ends its child: the library may have half done things */
     unsigned faults_per_child; /* fork afresh after so many jumps; 0: 1,000 */
     bool keep_stderr;
 };

@@ -66,6 +66,10 @@ static void note_fault(struct batch_page *shared, size_t index, const struct iso
 __attribute__((noinline)) static bool run_item(const struct isolate_batch *batch, size_t index,
                                                struct isolate_jump *jump)
 {
+    if (jump == NULL) {
+        batch->item(batch->context, index);
+        return false;
+    }
     if (sigsetjmp(jump->where, 0) != 0) {
         return true;
     }
@@ -138,6 +142,7 @@ static enum child_fate watch(struct batch_run *run, struct isolate_child *child,
     unsigned deadline = run->batch->item_deadline_ms;
     deadline = deadline != 0 ? deadline : DEFAULT_ITEM_MS;
     size_t seen = run->shared->next;
+    unsigned alive = run->shared->page.alive;
     bool started = false;
     int64_t since = isolate_now_ms();
     while (!isolate_wait(child, TICK_MS, ret_status)) {
@@ -145,8 +150,10 @@ static enum child_fate watch(struct batch_run *run, struct isolate_child *child,
             return CHILD_STOPPED;
         }
         int64_t now = isolate_now_ms();
-        if (run->shared->next != seen || run->shared->started != started) {
+        if (run->shared->next != seen || run->shared->started != started ||
+            run->shared->page.alive != alive) {
             seen = run->shared->next;
+            alive = run->shared->page.alive;
             started = run->shared->started;
             since = now;
         } else if (now - since > (started ? (int64_t)deadline : START_MS)) {
@@ -174,7 +181,9 @@ static enum status count_end(struct batch_run *run, const struct isolate_end *en
     if (run->batch->ended != NULL) {
         run->batch->ended(run->batch->context, run->shared->next, end);
     }
-    run->from = run->shared->next + 1;
+    bool again = run->batch->again != NULL &&
+                 run->batch->again(run->batch->context, run->shared->next);
+    run->from = run->shared->next + (again ? 0 : 1);
     return ST_OK;
 }
 
@@ -187,11 +196,12 @@ static enum status one_child(struct batch_run *run, struct err *err)
     shared->ring_written = 0;
     shared->ring_read = 0;
     struct isolate_jump jump = {0};
+    struct isolate_jump *may = run->batch->no_jumps ? NULL : &jump;
     struct isolate_child child;
-    TRY(isolate_fork(run->batch->keep_stderr, &shared->page, &jump, &child, err));
+    TRY(isolate_fork(run->batch->keep_stderr, &shared->page, may, &child, err));
     if (child.pid == 0) {
         jump.thread = (pid_t)syscall(SYS_gettid);
-        run_child(run->batch, shared, run->end, &jump);
+        run_child(run->batch, shared, run->end, may);
         _exit(0);
     }
     run->summary.children++;

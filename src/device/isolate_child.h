@@ -14,8 +14,9 @@
 
 /* In memory shared by parent and child. */
 struct isolate_page {
-    bool reported; /* isolate_report() or the fault handler wrote `end` */
-    bool done;     /* the work returned */
+    bool reported;           /* isolate_report() or the fault handler wrote `end` */
+    bool done;               /* the work returned */
+    volatile unsigned alive; /* isolate_alive() counts */
     struct isolate_end end;
 };
 

@@ -84,6 +84,9 @@ void lt_close(struct gemm_library *library)
 {
     drop_problem(library);
     library->api.destroy(library->handle);
+    if (library->pool_arena != NULL) {
+        arena_free(library->pool_arena);
+    }
 }
 
 const char *lt_version(const struct gemm_library *library)
@@ -103,7 +106,8 @@ bool lt_supports(const struct gemm_library *library, const struct gemm_shape *sh
     const struct lt_traits *traits = library->traits;
     if (shape->m <= 0 || shape->n <= 0 || shape->k <= 0 || shape->batch <= 0 ||
         traits->types[shape->dtype_ab] == 0 || traits->types[shape->dtype_c] == 0 ||
-        is_fp8(shape->dtype_c)) {
+        traits->types[gemm_dtype_b(shape)] == 0 || is_fp8(shape->dtype_c) ||
+        (gemm_is_scaled(shape) && !is_fp8(shape->dtype_ab))) {
         return false;
     }
     if (shape->compute == GEMM_COMPUTE_TF32 &&
@@ -152,6 +156,17 @@ static bool has_bias(enum gemm_epilogue epilogue)
            epilogue == GEMM_EPILOGUE_BIAS_GELU;
 }
 
+static enum status set_scales(struct gemm_library *library, const void *a, const void *b,
+                              struct err *err)
+{
+    const struct lt_traits *traits = library->traits;
+    void *desc = library->problem.desc;
+    TRY(lt_status(library, library->api.desc_set(desc, traits->desc.scale_a, &a, sizeof a), err,
+                  "setting the scale of A"));
+    return lt_status(library, library->api.desc_set(desc, traits->desc.scale_b, &b, sizeof b), err,
+                     "setting the scale of B");
+}
+
 static enum status make_problem(struct gemm_library *library, struct err *err)
 {
     const struct lt_traits *traits = library->traits;
@@ -177,9 +192,14 @@ static enum status make_problem(struct gemm_library *library, struct err *err)
                       library->api.desc_set(p->desc, traits->desc.bias, &bias, sizeof bias), err,
                       "setting the bias"));
     }
+    if (gemm_is_scaled(s)) {
+        /* As with the bias; hipBLASLt finds no algorithm of 8 bits without. */
+        const void *some = (const void *)(uintptr_t)256;
+        TRY(set_scales(library, some, some, err));
+    }
     TRY(make_layout(library, s->dtype_ab, s->transpose_a ? s->k : s->m,
                     s->transpose_a ? s->m : s->k, s->lda, s->stride_a, &p->a, err));
-    TRY(make_layout(library, s->dtype_ab, s->transpose_b ? s->n : s->k,
+    TRY(make_layout(library, gemm_dtype_b(s), s->transpose_b ? s->n : s->k,
                     s->transpose_b ? s->k : s->n, s->ldb, s->stride_b, &p->b, err));
     TRY(make_layout(library, s->dtype_c, s->m, s->n, s->ldc, s->stride_c, &p->c, err));
     p->ready = true;
@@ -210,19 +230,18 @@ enum status lt_prepare(struct gemm_library *library, const struct gemm_shape *sh
 /* --- choices ----------------------------------------------------------------------------------- */
 
 void lt_add_choice(struct gemm_library *library, const unsigned char *algorithm,
-                   size_t workspace_bytes, struct gemm_choice *choices, size_t capacity,
-                   size_t *count)
+                   size_t workspace_bytes, size_t known, struct gemm_choice *choices,
+                   size_t capacity, size_t *count)
 {
     struct gemm_choice choice = {.workspace_bytes = workspace_bytes};
     memcpy(choice.opaque, algorithm, library->traits->algorithm_bytes);
-    for (size_t i = 0; i < *count; i++) {
+    for (size_t i = 0; i < known; i++) {
         if (memcmp(choices[i].opaque, choice.opaque, sizeof choice.opaque) == 0) {
             return;
         }
     }
     if (*count < capacity) {
-        library->traits->describe(&library->api, choice.opaque, &choice.id, choice.name,
-                                  sizeof choice.name);
+        library->traits->describe(&library->api, choice.opaque, &choice);
         choices[(*count)++] = choice;
     }
 }
@@ -280,7 +299,7 @@ static enum status ask_heuristic(struct gemm_library *library, struct gemm_choic
         memcpy(&state, result + traits->state_offset, sizeof state);
         memcpy(&workspace, result + traits->workspace_offset, sizeof workspace);
         if (state == 0 && workspace <= LT_WORKSPACE_BYTES) {
-            lt_add_choice(library, result, workspace, choices, capacity, count);
+            lt_add_choice(library, result, workspace, *count, choices, capacity, count);
         }
     }
     if (preference != NULL) {
@@ -324,6 +343,9 @@ enum status lt_run(struct gemm_library *library, const struct gemm_shape *shape,
                       library->api.desc_set(p->desc, library->traits->desc.bias, &operands->bias,
                                             sizeof operands->bias),
                       err, "setting the bias"));
+    }
+    if (gemm_is_scaled(shape)) {
+        TRY(set_scales(library, operands->scale_a, operands->scale_b, err));
     }
     float alpha32 = (float)shape->alpha;
     float beta32 = (float)shape->beta;

@@ -78,7 +78,7 @@ struct lt_traits {
     } layout;
 
     struct {
-        int transpose_a, transpose_b, epilogue, bias, bias_type;
+        int transpose_a, transpose_b, epilogue, bias, bias_type, scale_a, scale_b;
     } desc;
 
     int preference_workspace;
@@ -88,9 +88,9 @@ struct lt_traits {
     bool fp8_only_tn;
     void (*version_text)(const struct lt_api *api, void *handle, char *to, size_t size);
     const char *(*status_text)(const struct lt_api *api, int status);
-    /* An id and a name for an algorithm record. */
-    void (*describe)(const struct lt_api *api, const unsigned char *algorithm, int64_t *ret_id,
-                     char *name, size_t size);
+    /* Id, name and narrow_sums of a choice from its record. */
+    void (*describe)(const struct lt_api *api, const unsigned char *algorithm,
+                     struct gemm_choice *choice);
 };
 
 /* The descriptors of one problem. */
@@ -100,6 +100,8 @@ struct lt_problem {
     void *desc, *a, *b, *c;
     int compute, scale; /* the library's numbers */
 };
+
+struct lt_pool; /* see lt_algorithms.c */
 
 struct gemm_library {
     const struct lt_traits *traits;
@@ -111,6 +113,8 @@ struct gemm_library {
     void *handle;
     char version[128];
     struct lt_problem problem; /* of the last shape */
+    struct arena *pool_arena;  /* NULL until there is a pool */
+    struct lt_pool *pools;
 };
 
 enum {
@@ -133,14 +137,17 @@ enum status lt_run(struct gemm_library *library, const struct gemm_shape *shape,
 enum status lt_prepare(struct gemm_library *library, const struct gemm_shape *shape,
                        struct err *err);
 
-/* Every algorithm of cuBLASLt that says it can do the problem, behind what is in the list. */
+/* Algorithms of cuBLASLt that say they can do the problem, behind what is in the list. All that there are
+ * are asked for the first problem of a kind (formats, transposes, epilogue, alignment) and for every
+ * 64th; in between only those that could do one of the kind before, because asking for all takes longer
+ * than running them. */
 void lt_enumerate(struct gemm_library *library, struct gemm_choice *choices, size_t capacity,
                   size_t *count);
 
-/* Adds one unless it is there already. */
+/* Adds one unless it is among the first `known` of the list. */
 void lt_add_choice(struct gemm_library *library, const unsigned char *algorithm,
-                   size_t workspace_bytes, struct gemm_choice *choices, size_t capacity,
-                   size_t *count);
+                   size_t workspace_bytes, size_t known, struct gemm_choice *choices,
+                   size_t capacity, size_t *count);
 
 #define LT_VENDOR_CALLS                                                                    \
  .close = lt_close, .version = lt_version, .supports = lt_supports, .choices = lt_choices, \

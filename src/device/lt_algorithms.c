@@ -2,7 +2,8 @@
 /*
  * Every algorithm of cuBLASLt for one problem: each id with each of its tiles, stages, splits of K,
  * reduction schemes, swizzles and custom options, as far as the library's own check accepts it.
- * Plain configurations of all ids come first, so that a short list still holds each algorithm.
+ * Plain configurations come first, and the ids take turns, so that a short list still holds each
+ * algorithm.
  */
 #include <string.h>
 
@@ -29,7 +30,28 @@ enum {
     IDS_MAX = 128,
     TILES_MAX = 1024,
     STAGES_MAX = 128,
-    CUSTOM_MAX = 64
+    CUSTOM_MAX = 64,
+    POOL_MAX = 4096,
+    POOL_USES = 64 /* problems of a kind between two questions for everything */
+};
+
+/* What decides which algorithms there are, apart from sizes. */
+struct lt_kind {
+    enum dtype dtype_ab, dtype_b, dtype_c;
+    enum gemm_compute compute;
+    enum gemm_epilogue epilogue;
+    size_t alignment;
+    bool transpose_a, transpose_b, batched;
+};
+
+/* Algorithms that could do some problem of the kind. */
+struct lt_pool {
+    struct lt_pool *next;
+    struct lt_kind kind;
+    size_t capacity; /* of the list that it was made with: a longer one asks anew */
+    unsigned uses;
+    struct gemm_choice *items;
+    size_t count, room;
 };
 
 /* The capabilities of one algorithm id. */
@@ -48,6 +70,7 @@ struct lt_search {
     struct gemm_choice *choices;
     size_t capacity;
     size_t *count;
+    size_t known; /* of the list: the heuristic's */
 };
 
 /* Pointers are less aligned than the algorithm wants: it would fault for that reason alone. */
@@ -90,10 +113,11 @@ static bool read_algorithm(const struct gemm_library *library, int id,
     const struct lt_api *api = &library->api;
     const struct lt_problem *p = &library->problem;
     int ab = library->traits->types[p->shape.dtype_ab] - 1;
+    int b = library->traits->types[gemm_dtype_b(&p->shape)] - 1;
     int c = library->traits->types[p->shape.dtype_c] - 1;
     memset(algorithm, 0, sizeof *algorithm);
     unsigned char *record = algorithm->record;
-    if (api->algorithm_init(library->handle, p->compute, p->scale, ab, ab, c, c, id, record) != 0 ||
+    if (api->algorithm_init(library->handle, p->compute, p->scale, ab, b, c, c, id, record) != 0 ||
         !alignment_fits(library, record)) {
         return false;
     }
@@ -125,7 +149,8 @@ static void try_one(struct lt_search *search, const unsigned char *record)
     memcpy(&state, result + traits->state_offset, sizeof state);
     memcpy(&workspace, result + traits->workspace_offset, sizeof workspace);
     if (state == 0 && workspace <= LT_WORKSPACE_BYTES) {
-        lt_add_choice(library, record, workspace, search->choices, search->capacity, search->count);
+        lt_add_choice(library, record, workspace, search->known, search->choices, search->capacity,
+                      search->count);
     }
 }
 
@@ -188,41 +213,134 @@ static void try_tile(struct lt_search *search, unsigned char *record,
     }
 }
 
-static void try_algorithm(struct lt_search *search, const struct lt_algorithm *algorithm, bool deep)
+/* Tile and stage number `n` of an algorithm, in an order that changes both soon; false behind the last. */
+static bool try_nth(struct lt_search *search, const struct lt_algorithm *algorithm, size_t n,
+                    bool deep)
 {
     const struct lt_api *api = &search->library->api;
-    for (size_t t = 0; t < algorithm->tile_count && !full(search); t++) {
-        for (size_t s = 0; s < algorithm->stage_count && !full(search); s++) {
-            unsigned char record[LT_ALGORITHM_BYTES_MAX];
-            memcpy(record, algorithm->record, sizeof record);
-            api->config_set(record, CONFIG_TILE, &algorithm->tiles[t], sizeof(uint32_t));
-            api->config_set(record, CONFIG_STAGES, &algorithm->stages[s], sizeof(uint32_t));
-            try_tile(search, record, algorithm, deep);
+    if (n >= algorithm->tile_count * algorithm->stage_count) {
+        return false;
+    }
+    size_t tile = n % algorithm->tile_count;
+    size_t stage = (n / algorithm->tile_count + tile) % algorithm->stage_count;
+    unsigned char record[LT_ALGORITHM_BYTES_MAX];
+    memcpy(record, algorithm->record, sizeof record);
+    api->config_set(record, CONFIG_TILE, &algorithm->tiles[tile], sizeof(uint32_t));
+    api->config_set(record, CONFIG_STAGES, &algorithm->stages[stage], sizeof(uint32_t));
+    try_tile(search, record, algorithm, deep);
+    return true;
+}
+
+/* --- the pool ---------------------------------------------------------------------------------- */
+
+static bool same_kind(const struct lt_kind *x, const struct lt_kind *y)
+{
+    return x->dtype_ab == y->dtype_ab && x->dtype_b == y->dtype_b && x->dtype_c == y->dtype_c &&
+           x->compute == y->compute && x->epilogue == y->epilogue && x->alignment == y->alignment &&
+           x->transpose_a == y->transpose_a && x->transpose_b == y->transpose_b &&
+           x->batched == y->batched;
+}
+
+static struct lt_pool *pool_of(struct gemm_library *library, const struct gemm_shape *s)
+{
+    const struct lt_kind kind = {
+        .dtype_ab = s->dtype_ab,
+        .dtype_b = gemm_dtype_b(s),
+        .dtype_c = s->dtype_c,
+        .compute = s->compute,
+        .epilogue = s->epilogue,
+        .alignment = s->alignment_bytes,
+        .transpose_a = s->transpose_a,
+        .transpose_b = s->transpose_b,
+        .batched = s->batch > 1,
+    };
+    for (struct lt_pool *pool = library->pools; pool != NULL; pool = pool->next) {
+        if (same_kind(&pool->kind, &kind)) {
+            return pool;
         }
     }
+    if (library->pool_arena == NULL) {
+        library->pool_arena = arena_new(0);
+    }
+    struct lt_pool *pool = arena_alloc(library->pool_arena, sizeof *pool);
+    *pool = (struct lt_pool){.next = library->pools, .kind = kind};
+    library->pools = pool;
+    return pool;
+}
+
+static void put_into(struct gemm_library *library, struct lt_pool *pool,
+                     const struct gemm_choice *choice)
+{
+    for (size_t i = 0; i < pool->count; i++) {
+        if (memcmp(pool->items[i].opaque, choice->opaque, sizeof choice->opaque) == 0) {
+            return;
+        }
+    }
+    if (pool->count == pool->room && pool->room < POOL_MAX) {
+        size_t room = pool->room == 0 ? 64 : 2 * pool->room;
+        struct gemm_choice *items = arena_array(library->pool_arena, room, sizeof *items);
+        for (size_t i = 0; i < pool->count; i++) {
+            items[i] = pool->items[i];
+        }
+        pool->items = items;
+        pool->room = room;
+    }
+    if (pool->count < pool->room) {
+        pool->items[pool->count++] = *choice;
+    }
+}
+
+/* Those of the pool that can do this problem, with the workspace that it takes. */
+static void choose_from(struct lt_search *search, const struct lt_pool *pool)
+{
+    for (size_t i = 0; i < pool->count && !full(search); i++) {
+        try_one(search, pool->items[i].opaque);
+    }
+}
+
+static void ask_for_all(struct lt_search *search)
+{
+    struct gemm_library *library = search->library;
+    const struct lt_problem *p = &library->problem;
+    int ab = library->traits->types[p->shape.dtype_ab] - 1;
+    int b = library->traits->types[gemm_dtype_b(&p->shape)] - 1;
+    int c = library->traits->types[p->shape.dtype_c] - 1;
+    int ids[IDS_MAX];
+    int id_count = 0;
+    if (library->api.algorithm_ids(library->handle, p->compute, p->scale, ab, b, c, c, IDS_MAX, ids,
+                                   &id_count) != 0) {
+        return;
+    }
+    struct arena_mark mark = arena_mark(library->arena);
+    struct lt_algorithm *all = arena_array(library->arena, IDS_MAX, sizeof *all);
+    size_t count = 0;
+    for (int i = 0; i < id_count && i < IDS_MAX; i++) {
+        count += read_algorithm(library, ids[i], &all[count]);
+    }
+    for (int deep = 0; deep < 2; deep++) {
+        bool more = true;
+        for (size_t n = 0; more && !full(search); n++) {
+            more = false;
+            for (size_t i = 0; i < count && !full(search); i++) {
+                more = try_nth(search, &all[i], n, deep != 0) || more;
+            }
+        }
+    }
+    arena_rewind(library->arena, mark);
 }
 
 void lt_enumerate(struct gemm_library *library, struct gemm_choice *choices, size_t capacity,
                   size_t *count)
 {
-    const struct lt_problem *p = &library->problem;
-    int ab = library->traits->types[p->shape.dtype_ab] - 1;
-    int c = library->traits->types[p->shape.dtype_c] - 1;
-    int ids[IDS_MAX];
-    int id_count = 0;
-    if (library->api.algorithm_ids(library->handle, p->compute, p->scale, ab, ab, c, c, IDS_MAX,
-                                   ids, &id_count) != 0) {
+    struct lt_search search = {library, choices, capacity, count, *count};
+    struct lt_pool *pool = pool_of(library, &library->problem.shape);
+    if (pool->uses++ % POOL_USES != 0 && pool->capacity >= capacity) {
+        choose_from(&search, pool);
         return;
     }
-    struct lt_search search = {library, choices, capacity, count};
-    struct arena_mark mark = arena_mark(library->arena);
-    struct lt_algorithm *algorithm = arena_alloc(library->arena, sizeof *algorithm);
-    for (int deep = 0; deep < 2; deep++) {
-        for (int i = 0; i < id_count && i < IDS_MAX && !full(&search); i++) {
-            if (read_algorithm(library, ids[i], algorithm)) {
-                try_algorithm(&search, algorithm, deep != 0);
-            }
-        }
+    pool->capacity = capacity;
+    ask_for_all(&search);
+    for (size_t i = 0; i < *count; i++) {
+        put_into(library, pool, &choices[i]);
     }
-    arena_rewind(library->arena, mark);
 }

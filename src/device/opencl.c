@@ -346,6 +346,17 @@ static enum status opencl_copy(struct device *device, void *to, const void *from
     return device_copy(host_of(device), to, from, bytes, err);
 }
 
+static enum status opencl_host_alloc(struct device *device, size_t bytes, void **ret_host,
+                                     struct err *err)
+{
+    return device_alloc(((struct opencl_device *)device)->host, bytes, ret_host, err);
+}
+
+static void opencl_host_free(struct device *device, void *host)
+{
+    device_free(((struct opencl_device *)device)->host, host);
+}
+
 static enum status opencl_sync(struct device *device, struct err *err)
 {
     struct opencl_device *cl = (struct opencl_device *)device;
@@ -502,6 +513,10 @@ const struct device_backend device_backend_opencl = {
     .fill = opencl_fill,
     .copy = opencl_copy,
     .sync = opencl_sync,
+    .host_alloc = opencl_host_alloc,
+    .host_free = opencl_host_free,
+    .queue_write = opencl_write,
+    .queue_read = opencl_read,
     .launch = opencl_launch,
     .map = opencl_map,
     .unmap = opencl_unmap,

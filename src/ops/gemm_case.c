@@ -10,6 +10,9 @@
 
 #include "ops/gemm_reference.h"
 
+/* What a sum of products of 8-bit numbers may lose at each step: see the header. */
+#define EIGHT_BIT_SUM 0x1p-13
+
 /* Prime, so that no leading dimension walks in step with the table's period. */
 enum {
     TABLE = 16381,
@@ -99,9 +102,19 @@ static bool is_half(double x)
     return x * 2 == floor(x * 2) && fabs(x) <= 2;
 }
 
+static bool is_power_of_two(double x)
+{
+    int exponent;
+    return frexp(x, &exponent) == 0.5; /* exactly representable */
+}
+
 bool gemm_is_exact(const struct gemm_shape *s, enum gemm_values values)
 {
     if (values != GEMM_VALUES_GRID || !is_half(s->alpha) || !is_half(s->beta)) {
+        return false;
+    }
+    if (gemm_is_scaled(s) &&
+        !(s->beta == 0 && is_power_of_two(s->scale_a) && is_power_of_two(s->scale_b))) {
         return false;
     }
     int64_t k = (int64_t)1 << (2 * power_of(s->k));
@@ -115,20 +128,21 @@ static const struct table *table_of(struct gemm_tables *tables, const struct gem
 {
     bool shrinks = c->values == GEMM_VALUES_GRID || c->values == GEMM_VALUES_HUGE;
     unsigned power = shrinks ? power_of(c->k) : 0;
-    struct table *t = &tables->rows[c->dtype_ab][c->values][role][power];
+    enum dtype dtype = role == 0 ? c->dtype_ab : c->dtype_b;
+    struct table *t = &tables->rows[dtype][c->values][role][power];
     if (t->made) {
         return t;
     }
-    size_t size = dtype_info(c->dtype_ab)->size;
+    size_t size = dtype_info(dtype)->size;
     t->value = arena_array(tables->arena, TABLE, sizeof *t->value);
     t->magnitude = arena_array(tables->arena, TABLE, sizeof *t->magnitude);
     t->element = arena_array(tables->arena, TABLE, size);
-    double limit = limit_for(c->values, c->dtype_ab, c->dtype_c, (int64_t)1 << (2 * power));
+    double limit = limit_for(c->values, dtype, c->dtype_c, (int64_t)1 << (2 * power));
     uint64_t state = gemm_mix(role + 2 * power + 64 * (unsigned)c->values);
     for (size_t i = 0; i < TABLE; i++) {
-        double v = draw(c->values, role, c->dtype_ab, limit, &state);
-        dtype_set(c->dtype_ab, t->element + i * size, v);
-        t->value[i] = dtype_get(c->dtype_ab, t->element + i * size);
+        double v = draw(c->values, role, dtype, limit, &state);
+        dtype_set(dtype, t->element + i * size, v);
+        t->value[i] = dtype_get(dtype, t->element + i * size);
         t->magnitude[i] = fabs(t->value[i]);
     }
     t->made = true;
@@ -357,8 +371,8 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
     const struct gemm_shape *s = &probe->shape;
     bool exact = gemm_is_exact(s, probe->values);
     if (c->made && c->exact == exact && c->m == s->m && c->n == s->n && c->k == s->k &&
-        c->batch == s->batch && c->dtype_ab == s->dtype_ab && c->dtype_c == s->dtype_c &&
-        c->values == probe->values && c->seed == probe->seed) {
+        c->batch == s->batch && c->dtype_ab == s->dtype_ab && c->dtype_b == gemm_dtype_b(s) &&
+        c->dtype_c == s->dtype_c && c->values == probe->values && c->seed == probe->seed) {
         return;
     }
     c->made = true;
@@ -367,6 +381,7 @@ void gemm_case_make(struct gemm_case *c, const struct gemm_probe *probe)
     c->k = s->k;
     c->batch = s->batch;
     c->dtype_ab = s->dtype_ab;
+    c->dtype_b = gemm_dtype_b(s);
     c->dtype_c = s->dtype_c;
     c->values = probe->values;
     c->seed = probe->seed;
@@ -390,8 +405,10 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
     const struct dtype_info *out = dtype_info(s->dtype_c);
     bool small = dtype_info(s->dtype_ab)->size < 4;
     enum dtype sum = small || s->dtype_ab == DTYPE_F32 ? DTYPE_F32 : DTYPE_F64;
-    double u = dtype_unit_roundoff(sum);
-    double inner = (double)s->k + 2;
+    bool eight_bits = dtype_info(s->dtype_ab)->size == 1;
+    double u = eight_bits ? EIGHT_BIT_SUM : dtype_unit_roundoff(sum);
+    double inner = (double)s->k + (gemm_is_scaled(s) ? 4 : 2);
+    double grown = inner * u < 0.5 ? inner * u / (1 - inner * u) : 1;
     /* TF32 keeps 10 bits of each operand: two more roundings of 2^-11 a product. */
     double operands = s->compute == GEMM_COMPUTE_TF32 ? 2 * 0x1p-11 * 1.001 : 0;
     /* The reference's own error: k additions in float64, or in long double for float64. */
@@ -403,10 +420,11 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
     }
     bool subnormal = s->dtype_ab == DTYPE_BF16 && values == GEMM_VALUES_DENORMAL;
     bool stored = s->dtype_c != sum;
-    double scale = fabs(s->alpha) > 1 ? fabs(s->alpha) : 1;
+    double alpha = fabs(gemm_whole_alpha(s));
+    double scale = alpha > 1 ? alpha : 1;
     *ret_bound = (struct gemm_bound){
-        .product = inner * u / (1 - inner * u) + operands + own + (subnormal ? 1 : 0),
-        .addend = inner * u / (1 - inner * u) + 2 * 0x1p-53,
+        .product = grown + operands + own + (subnormal ? 1 : 0),
+        .addend = grown + 2 * 0x1p-53,
         .absolute = ((double)s->k * scale + 3) * tiny + (stored ? tiny_out : 0),
         .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,
         .exact = gemm_is_exact(s, values),

@@ -18,6 +18,11 @@
  *   - dot products of bfloat16 in hardware take subnormal operands as 0 and give 0 for subnormal results,
  *     whatever the mode of the thread (VDPBF16PS: Intel SDM, volume 2; BFDOT: Arm Architecture
  *     Reference Manual): there t is the smallest normal number, and where A is subnormal S itself is allowed
+ *   - matrix units add products of 8-bit numbers with about 14 bits (NVIDIA H100 and H200: DeepSeek-V3
+ *     Technical Report, 2024, 3.3.2), shifted out and not rounded: there u is 2^-13 for every step; scales
+ *     of the operands cost two roundings more
+ *   - an algorithm that splits K into n parts and adds their sums up in D's format of 16 bits rounds each part
+ *     and each addition to it: (n + 1) v |alpha| S (gemm_choice.narrow_sums)
  *   - storing D in a format with unit roundoff v adds v |D| and half its t
  *   - the reference's own error, k + 2 roundings of float64 (of long double for float64 operands, then
  *     three of float64), comes on top.
@@ -42,7 +47,7 @@ struct gemm_case {
     /* key */
     bool made;
     int64_t m, n, k, batch;
-    enum dtype dtype_ab, dtype_c;
+    enum dtype dtype_ab, dtype_b, dtype_c;
     enum gemm_values values;
     uint64_t seed;
     /* content */

@@ -164,18 +164,33 @@ static bool same_choices(const struct gemm_child *t, const struct gemm_shape *s)
            (o->batch > 1) == (s->batch > 1) && (o->k == 0) == (s->k == 0);
 }
 
+/* Asking a GPU's library for more than are tried and to be varied is a waste of its time. */
+static size_t choices_wanted(const struct gemm_child *t, const struct gemm_probe *probe)
+{
+    size_t most = (size_t)(probe->choices > 1 ? probe->choices : 16) * 4;
+    return t->target->device_kind == DEVICE_CPU || most > GEMM_CHOICES_MAX ? GEMM_CHOICES_MAX
+                                                                           : most;
+}
+
 /* False when the library declines the shape. */
 static bool choose(struct gemm_child *t, const struct gemm_probe *probe,
                    struct gemm_choice *ret_choice)
 {
-    if (!same_choices(t, &probe->shape)) {
+    if (probe->exact == NULL && !same_choices(t, &probe->shape)) {
         t->choices_for = probe->shape;
         t->choices_known = true;
         t->choice_count = 0;
-        if (t->target->vendor->choices(t->library, &probe->shape, t->choices, GEMM_CHOICES_MAX,
-                                       &t->choice_count, NULL) != ST_OK) {
+        if (t->target->vendor->choices(t->library, &probe->shape, t->choices,
+                                       choices_wanted(t, probe), &t->choice_count, NULL) != ST_OK) {
             t->choice_count = 0;
         }
+    }
+    if (probe->exact != NULL) {
+        *ret_choice = *probe->exact;
+        if (ret_choice->workspace_bytes != 0) {
+            ret_choice->workspace_bytes = GEMM_BATCH_WORKSPACE_BYTES; /* sizes may be others now */
+        }
+        return true;
     }
     if (t->choice_count == 0) {
         return false;
@@ -194,10 +209,15 @@ void gemm_child_finish(struct gemm_child *t, size_t index, struct gemm_fault *fa
 {
     t->shared->result.probes++;
     if (fault->kind != GEMM_OK) {
-        fault->index = index;
-        fault->choice = t->shared->placement.choice;
-        gemm_note_fault(&t->shared->result, fault);
+        gemm_child_note(t, index, fault);
     }
+}
+
+void gemm_child_note(struct gemm_child *t, size_t index, struct gemm_fault *fault)
+{
+    fault->index = index;
+    fault->choice = t->shared->placement.choice;
+    gemm_note_fault(&t->shared->result, fault);
 }
 
 static void run_host(struct gemm_child *t, const struct gemm_probe *probe, size_t index)
@@ -247,11 +267,25 @@ static void give_snapshot(struct gemm_shared *shared, size_t index)
     }
 }
 
+/* Between two items, so that exactly those before the next one are counted. The parent ends this process
+ * then. */
+static void stop_when_asked(struct gemm_shared *shared)
+{
+    while (__atomic_load_n(&shared->stop_wanted, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&shared->stopped, true, __ATOMIC_RELEASE);
+        pause();
+    }
+}
+
 void gemm_child_item(void *context, size_t index)
 {
     struct gemm_child *t = context;
     struct gemm_result *r = &t->shared->result;
-    give_snapshot(t->shared, index);
+    bool half_done = t->shared->flight.count != 0 && t->shared->flight.index == index;
+    if (!half_done) {
+        give_snapshot(t->shared, index);
+        stop_when_asked(t->shared);
+    }
     if (t->library == NULL) {
         return;
     }

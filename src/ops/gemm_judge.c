@@ -13,8 +13,9 @@
 enum {
     GAP_WHOLE_BYTES = 4096,
     GAP_END_BYTES = 256,
-    NAN_BYTE = 0xff,   /* repeated, a NaN in every format of IEEE kind */
-    CANARY_BYTE = 0xc5 /* repeated: an unlikely number, and no NaN */
+    NAN_BYTE = 0xff,      /* repeated, a NaN in every format of IEEE kind and of OCP's 8-bit ones */
+    FNUZ_NAN_BYTE = 0x80, /* the one NaN of AMD's */
+    CANARY_BYTE = 0xc5    /* repeated: an unlikely number, and no NaN */
 };
 
 /* The number that C holds under GEMM_POISON_FINITE: no product of the grid gives it. */
@@ -103,7 +104,8 @@ static void poison_cells(char *to, int64_t count, enum gemm_poison poison, enum 
     memcpy(to + i, &pattern, bytes - i);
 }
 
-static void fill_c(const struct gemm_probe *probe, const struct gemm_case *numbers, char *c)
+void gemm_layout_fill_output(const struct gemm_probe *probe, const struct gemm_case *numbers,
+                             char *c)
 {
     const struct gemm_shape *s = &probe->shape;
     size_t size = dtype_info(s->dtype_c)->size;
@@ -141,7 +143,8 @@ void gemm_layout_fill(const struct gemm_probe *probe, const struct gemm_case *nu
 {
     const struct gemm_shape *s = &probe->shape;
     size_t size = dtype_info(s->dtype_ab)->size;
-    int pad = probe->plain_padding ? 0 : NAN_BYTE;
+    bool fnuz = s->dtype_ab == DTYPE_F8_E4M3FNUZ || s->dtype_ab == DTYPE_F8_E5M2FNUZ;
+    int pad = probe->plain_padding ? 0 : fnuz ? FNUZ_NAN_BYTE : NAN_BYTE;
     struct input a = {.to = layout->a,
                       .dense = s->transpose_a ? numbers->a_transposed : numbers->a,
                       .rows = s->transpose_a ? s->k : s->m,
@@ -156,7 +159,7 @@ void gemm_layout_fill(const struct gemm_probe *probe, const struct gemm_case *nu
                       .stride = s->stride_b};
     fill_input(&a, s->batch, size, pad);
     fill_input(&b, s->batch, size, pad);
-    fill_c(probe, numbers, layout->c);
+    gemm_layout_fill_output(probe, numbers, layout->c);
 }
 
 /* --- judging ----------------------------------------------------------------------------------- */
@@ -188,7 +191,8 @@ static inline double load(enum dtype dtype, const char *p)
 static double wanted(const struct judgement *g, size_t cell)
 {
     const struct gemm_shape *s = &g->probe->shape;
-    double d = s->alpha != 0 ? s->alpha * g->numbers->product[cell] : 0;
+    double alpha = gemm_whole_alpha(s);
+    double d = alpha != 0 ? alpha * g->numbers->product[cell] : 0;
     return s->beta != 0 ? d + s->beta * g->numbers->c_value[cell] : d;
 }
 
@@ -196,7 +200,8 @@ static double allowed(const struct judgement *g, size_t cell, double want)
 {
     const struct gemm_shape *s = &g->probe->shape;
     const struct gemm_bound *b = &g->bound;
-    double magnitude = s->alpha != 0 ? fabs(s->alpha) * g->numbers->magnitude[cell] : 0;
+    double alpha = gemm_whole_alpha(s);
+    double magnitude = alpha != 0 ? fabs(alpha) * g->numbers->magnitude[cell] : 0;
     double addend = s->beta != 0 ? fabs(s->beta * g->numbers->c_value[cell]) : 0;
     return b->product * magnitude + b->addend * addend + b->absolute + b->output * fabs(want);
 }
@@ -236,7 +241,7 @@ static bool is_fine(const struct judgement *g, const char *cells, size_t cell, i
         .dtype = s->dtype_c,
         .got = cells,
         .rows = count,
-        .alpha = s->alpha,
+        .alpha = gemm_whole_alpha(s),
         .beta = s->beta,
         .product = g->numbers->product + cell,
         .magnitude = g->numbers->exact ? NULL : g->numbers->magnitude + cell,
@@ -317,6 +322,10 @@ void gemm_judge(const struct gemm_probe *probe, const struct gemm_case *numbers,
                           .fault = ret_fault,
                           .worst = *worst};
     gemm_bound_make(s, probe->values, &g.bound);
+    if (probe->narrow_sums > 1 && dtype_info(s->dtype_c)->size < 4) {
+        /* Each part is rounded, and each addition; sums of small whole numbers stay exact. */
+        g.bound.product += (probe->narrow_sums + 1) * dtype_unit_roundoff(s->dtype_c) * 1.1;
+    }
     for (int64_t b = 0; b < s->batch && s->m > 0 && s->n > 0; b++) {
         const char *c = layout->c + (size_t)(b * s->stride_c) * g.size;
         size_t used = (size_t)(s->ldc * (s->n - 1) + s->m) * g.size;

@@ -15,6 +15,10 @@ struct gemm_layout {
 void gemm_layout_fill(const struct gemm_probe *probe, const struct gemm_case *numbers,
                       const struct gemm_layout *layout);
 
+/* C alone. */
+void gemm_layout_fill_output(const struct gemm_probe *probe, const struct gemm_case *numbers,
+                             char *c);
+
 /* Compares C with the reference, and its gaps with their canaries. ret_fault->kind is GEMM_OK when
  * all is well; *worst grows to the largest error in units of the bound. Sets kind, operand, row,
  * column, got, want, bound, bad_cells. */

@@ -52,6 +52,12 @@ static void collect_examples(struct gemm_shrink *z, const struct gemm_source *so
         }
         struct gemm_probe p;
         source->get(source->context, f->index, &p);
+        if (on_device(z)) {
+            struct gemm_choice *exact = arena_alloc(z->keep, sizeof *exact);
+            *exact = f->choice;
+            p.choices = 1;
+            p.exact = exact;
+        }
         double rank = farthest ? -(double)llabs(f->distance) : volume(&p.shape);
         size_t at = list.count;
         if (list.count < most) {
@@ -145,6 +151,9 @@ static enum status first_clean(struct gemm_shrink *z, const struct gemm_probe_li
         }
     }
     TRY(gemm_shrink_run(z, &list, err));
+    if (z->late) {
+        return ST_OK;
+    }
     size_t bad = 0; /* number of items up to the last that fails */
     for (size_t i = 0; i < list.count; i++) {
         bad = is_faulty(z, i) ? i + 1 : bad;
@@ -169,8 +178,8 @@ static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_pro
     }
     d->padded = examples->count;
     TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
-    d->dirty_bytes = d->clean_bytes < 0 ? pads[count - 1] : 0;
-    if (d->clean_bytes >= 0 || on_device(z)) {
+    d->dirty_bytes = d->clean_bytes < 0 && !z->late ? pads[count - 1] : 0;
+    if (d->clean_bytes >= 0 || on_device(z) || z->late) {
         return ST_OK;
     }
     uint32_t most = pads[count - 1];
@@ -179,7 +188,7 @@ static enum status find_clean_bytes(struct gemm_shrink *z, const struct gemm_pro
         pads[count] = most;
     }
     TRY(first_clean(z, examples, pads, count, &d->clean_bytes, err));
-    d->dirty_bytes = d->clean_bytes < 0 ? most : 0;
+    d->dirty_bytes = d->clean_bytes < 0 && !z->late ? most : 0;
     return ST_OK;
 }
 
@@ -239,11 +248,11 @@ static enum status try_kernels(struct gemm_shrink *z, const struct gemm_probe_li
     target.variable = forcing->variable;
     z->target = &target;
     enum status st = ST_OK;
-    for (size_t i = 0; forcing->values[i] != NULL && st == ST_OK; i++) {
+    for (size_t i = 0; forcing->values[i] != NULL && st == ST_OK && !z->late; i++) {
         target.value = forcing->values[i];
         st = gemm_shrink_run(z, examples, err);
         const struct gemm_result *r = z->result;
-        if (st != ST_OK || known_kernel(ret, r->identity.kernel)) {
+        if (st != ST_OK || z->late || known_kernel(ret, r->identity.kernel)) {
             continue;
         }
         /* Libraries abort over a name that is none of theirs, some only at the first call. */
@@ -293,8 +302,9 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
                           enum gemm_fault_kind kind, enum gemm_operand operand,
                           struct gemm_diagnosis *ret_diagnosis, struct err *err)
 {
-    struct gemm_shrink z = {.arena = arena_new(0), .target = target, .kind = kind};
+    struct gemm_shrink z = {.arena = arena_new(0), .keep = a, .target = target, .kind = kind};
     z.operand = operand;
+    z.until_ms = target->shrink_ms != 0 ? gemm_shrink_now_ms() + target->shrink_ms : 0;
     z.result = arena_alloc(z.arena, sizeof *z.result);
     struct gemm_diagnosis d = {.clean_bytes = -1};
     struct gemm_probe_list examples;
@@ -339,6 +349,7 @@ enum status gemm_localise(struct arena *a, const struct gemm_target *target,
     }
     d.probe = z.best;
     d.fault = z.fault;
+    d.cut_short = z.late;
     arena_free(z.arena);
     TRY(st);
     *ret_diagnosis = d;

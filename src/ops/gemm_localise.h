@@ -60,6 +60,7 @@ struct gemm_diagnosis {
     int64_t farthest;    /* largest distance of an access from its operand's edge in the campaign */
     uint64_t count;      /* faults of this kind and operand that the campaign kept */
     struct gemm_kernel_list kernels;
+    bool cut_short; /* target->shrink_ms were over: not all was tried */
 };
 
 /* Explains the faults of one kind and operand in `result`, which came from `source`. */

@@ -13,6 +13,8 @@ struct group {
     enum dtype dtype;
     enum gemm_values values;
     uint32_t variants;
+    uint8_t scaling; /* row of `scalings`, of 8-bit formats */
+    bool other_fp8_b;
     size_t first; /* index of its first item */
     uint64_t seed;
     const struct gemm_wish *wish; /* NULL: of our own */
@@ -23,6 +25,7 @@ struct gemm_plan {
     struct gemm_plan_options options;
     VEC_OF(struct group) groups;
     size_t count;
+    size_t stride; /* items are taken in steps of so many, round and round; 1: in order */
 };
 
 const char *gemm_values_name(enum gemm_values values)
@@ -123,6 +126,8 @@ static struct group *add(struct gemm_plan *plan, enum dtype dtype, int64_t m, in
 /* Each size that is a multiple of a usual tile stands between its odd neighbours. */
 static const int16_t sizes_full[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  12, 15,  16,  17, 23,
                                      24, 31, 32, 33, 47, 48, 49, 63, 64, 65, 127, 128, 129};
+/* Tiles of a GPU are larger; a last one that is not full, and a row beyond it. */
+static const int16_t sizes_device[] = {1, 2, 7, 8, 16, 17, 33, 64, 65, 127, 128, 129, 256};
 static const int16_t sizes_quick[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65};
 
 static void add_sizes(struct gemm_plan *plan, enum dtype dtype)
@@ -131,6 +136,11 @@ static void add_sizes(struct gemm_plan *plan, enum dtype dtype)
     const int16_t *sizes = full ? sizes_full : sizes_quick;
     size_t count = full ? ARRAY_LEN(sizes_full) : ARRAY_LEN(sizes_quick);
     uint32_t variants = full ? 6 : 4;
+    if (plan->options.choices != 0) {
+        sizes = sizes_device;
+        count = ARRAY_LEN(sizes_device);
+        variants = full ? 8 : 1;
+    }
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < count; j++) {
             for (size_t p = 0; p < count; p++) {
@@ -155,7 +165,7 @@ static void add_lora(struct gemm_plan *plan, enum dtype dtype)
                 if (heavy && !full) {
                     continue;
                 }
-                uint32_t variants = full ? 4 : 2;
+                uint32_t variants = full ? 4 : plan->options.choices != 0 ? 1 : 2;
                 add(plan, dtype, ranks[r], tokens[t], hidden[h], variants);
                 add(plan, dtype, hidden[h], tokens[t], ranks[r], variants);
                 add(plan, dtype, ranks[r], hidden[h], tokens[t], variants);
@@ -206,8 +216,33 @@ static void add_batches(struct gemm_plan *plan, enum dtype dtype)
         int64_t m = sizes[i % ARRAY_LEN(sizes)];
         int64_t n = sizes[i / ARRAY_LEN(sizes) % ARRAY_LEN(sizes)];
         int64_t k = sizes[(i * 5 + 1) % ARRAY_LEN(sizes)];
-        struct group *g = add(plan, dtype, m, n, k, 4);
+        struct group *g = add(plan, dtype, m, n, k, plan->options.choices != 0 ? 1 : 4);
         g->batch = counts[i / ARRAY_LEN(sizes) / ARRAY_LEN(sizes)];
+    }
+}
+
+/* A, B: 1 and 1; scales as of values whose largest is around 2^-11 and 2^-8; scales as frameworks compute
+ * them. The first two keep exact numbers exact. */
+static const double scalings[][2] = {{1, 1}, {0x1p-20, 0x1p-17}, {0.0371, 1.93}, {0, 0}};
+
+static bool is_eight_bits(enum dtype dtype)
+{
+    return dtype_info(dtype)->is_float && dtype_info(dtype)->size == 1;
+}
+
+static void add_eight_bits(struct gemm_plan *plan, enum dtype dtype)
+{
+    static const int16_t sizes[] = {16, 32, 48, 64, 128, 144, 256, 272};
+    static const int16_t columns[] = {16, 32, 64, 80, 128, 144, 256};
+    const size_t most = ARRAY_LEN(sizes);
+    uint32_t variants = plan->options.level == GEMM_LEVEL_FULL ? 6 : 1;
+    for (size_t i = 0; i < most * most * ARRAY_LEN(columns); i++) {
+        int64_t m = sizes[i % most];
+        int64_t k = sizes[i / most % most];
+        int64_t n = columns[i / most / most];
+        struct group *g = add(plan, dtype, m, n, k, variants);
+        g->scaling = (uint8_t)(g->seed >> 20) % ARRAY_LEN(scalings);
+        g->other_fp8_b = (g->seed >> 30) % 2 != 0;
     }
 }
 
@@ -232,9 +267,35 @@ static void add_wish(struct gemm_plan *plan, const struct gemm_wish *wish)
             struct group *g = add(plan, dtype, wish->m, wish->n, wish->k, variants);
             g->values = v;
             g->batch = wish->batch;
+            g->scaling = (uint8_t)(v % ARRAY_LEN(scalings));
             g->wish = wish;
         }
     }
+}
+
+static size_t common_divisor(size_t a, size_t b)
+{
+    while (b != 0) {
+        size_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The quick plan of a device ends by time where it must: what was done until then is to be of every format
+ * and area. Groups have one item there, so that nothing is computed twice for it. */
+static size_t stride_of(const struct gemm_plan *plan)
+{
+    const struct gemm_plan_options *o = &plan->options;
+    if (o->choices == 0 || o->level != GEMM_LEVEL_QUICK || o->wish_count != 0 || plan->count < 8) {
+        return 1;
+    }
+    size_t stride = plan->count / 8 * 5 + 1;
+    while (common_divisor(stride, plan->count) != 1) {
+        stride++;
+    }
+    return stride;
 }
 
 struct gemm_plan *gemm_plan_new(struct arena *a, const struct gemm_plan_options *options)
@@ -247,6 +308,10 @@ struct gemm_plan *gemm_plan_new(struct arena *a, const struct gemm_plan_options 
     }
     for (size_t i = 0; i < options->dtype_count && options->wish_count == 0; i++) {
         enum dtype dtype = options->dtypes[i];
+        if (is_eight_bits(dtype)) {
+            add_eight_bits(plan, dtype);
+            continue;
+        }
         add_empty(plan, dtype);
         add_sizes(plan, dtype);
         add_batches(plan, dtype);
@@ -254,6 +319,7 @@ struct gemm_plan *gemm_plan_new(struct arena *a, const struct gemm_plan_options 
         add_borders(plan, dtype);
         add_far(plan, dtype);
     }
+    plan->stride = stride_of(plan);
     return plan;
 }
 
@@ -309,10 +375,29 @@ static void apply_wish(struct gemm_shape *s, const struct gemm_wish *wish)
     }
 }
 
+/* What the 8-bit products of libraries have in common. */
+static void make_eight_bits(struct gemm_shape *s, const struct group *g, uint64_t hash)
+{
+    static const int64_t pads[] = {0, 16, 48};
+    s->dtype_c = DTYPE_BF16;
+    s->other_fp8_b = g->other_fp8_b;
+    s->scale_a = scalings[g->scaling][0];
+    s->scale_b = scalings[g->scaling][1];
+    s->beta = gemm_is_scaled(s) ? 0 : s->beta;
+    if (g->wish == NULL || g->wish->transpose_a < 0) {
+        s->transpose_a = true;
+        s->transpose_b = false;
+    }
+    int64_t pad_a = pads[draw(&hash, 3)];
+    int64_t pad_b = pads[draw(&hash, 3)];
+    gemm_shape_pack(s, pad_a, pad_b, pads[draw(&hash, 3)]);
+}
+
 void gemm_plan_get(const struct gemm_plan *plan, size_t index, struct gemm_probe *ret_probe)
 {
     static const double scalars[][2] = {{1, 0}, {1, 0}, {1, 1}, {-1, 0.5}, {2, -1}, {1, 0}, {0, 1}};
     static const int64_t pads[] = {0, 1, 3};
+    index = (size_t)((uint64_t)index * plan->stride % plan->count);
     const struct group *g = group_of(plan, index);
     uint64_t h = gemm_mix(g->seed ^ gemm_mix(index - g->first + 1));
     bool wide = plan->options.wide_output && dtype_info(g->dtype)->size < 4;
@@ -340,12 +425,23 @@ void gemm_plan_get(const struct gemm_plan *plan, size_t index, struct gemm_probe
     p.choice = draw(&h, 60);
     p.poison = draw(&h, 2) != 0 ? GEMM_POISON_HIGH : GEMM_POISON_ONES;
     gemm_shape_pack(s, pad_a, pad_b, pad_c);
+    if (is_eight_bits(g->dtype)) {
+        make_eight_bits(s, g, h);
+    }
     if (g->wish != NULL) {
         apply_wish(s, g->wish);
     }
     s->lda = g->far_a != 0 ? g->far_a : s->lda;
     s->ldb = g->far_b != 0 ? g->far_b : s->ldb;
     s->ldc = g->far_c != 0 ? g->far_c : s->ldc;
+    if (plan->options.choices != 0) {
+        enum {
+            ALIGNMENT = 16
+        };
+
+        p.choices = plan->options.choices;
+        s->alignment_bytes = p.side == GUARD_BEGIN ? ALIGNMENT : gemm_shape_alignment(s, ALIGNMENT);
+    }
     *ret_probe = p;
 }
 
@@ -377,4 +473,10 @@ void gemm_shape_print(struct strbuf *out, const struct gemm_shape *s)
         strbuf_fmt(out, " batch=%lld", (long long)s->batch);
     }
     strbuf_fmt(out, " alpha=%g beta=%g", s->alpha, s->beta);
+    if (s->other_fp8_b) {
+        strbuf_fmt(out, " B in %s", dtype_info(gemm_dtype_b(s))->name);
+    }
+    if (gemm_is_scaled(s)) {
+        strbuf_fmt(out, " scales %g, %g", s->scale_a, s->scale_b);
+    }
 }

@@ -11,6 +11,10 @@
  * and short inner dimensions, operands whose size lies around 2^15, 2^16 and 2^19 bytes and elements,
  * leading dimensions that carry an index past 2^31 bytes and elements (few pages are touched),
  * batches, and empty products.
+ *
+ * Formats of 8 bits have products of their own (libraries want multiples of 16, A transposed and B not):
+ * results in bfloat16, scales of 1, tiny ones, and ones that are no powers of two, B in the same or in the
+ * other 8-bit format.
  */
 #ifndef ASSAY_OPS_GEMM_PLAN_H
 #define ASSAY_OPS_GEMM_PLAN_H
@@ -53,6 +57,9 @@ struct gemm_probe {
     uint32_t extra_bytes; /* readable bytes between each operand and the hole */
     /* Devices, where a fault tells no operand: only this one (its number and 1) lies at a hole. */
     unsigned only;
+    uint32_t choices;     /* devices: how many of the library's are tried; 0 counts as 1 */
+    unsigned narrow_sums; /* of the choice that ran (gemm.h): widens the bound */
+    const struct gemm_choice *exact; /* devices: this one and no other; NULL: see above */
     /* Devices: the choice whose record begins with this, where the library offers it. */
     bool algorithm_set;
     uint64_t algorithm;
@@ -78,6 +85,9 @@ struct gemm_plan_options {
     const struct gemm_wish *wishes; /* when there are any, only these are tried */
     size_t wish_count;
     bool sparse_memory; /* the device maps address space without memory behind it (CPU) */
+    /* For a GPU's library: so many of its algorithms for each product, sizes around its tiles, operands as
+     * aligned as they can be; 0: a CPU's. */
+    uint32_t choices;
 };
 
 struct gemm_plan;

@@ -8,12 +8,28 @@
 typedef double lanes __attribute__((vector_size(32)));
 typedef int64_t masks __attribute__((vector_size(32)));
 typedef float singles __attribute__((vector_size(16)));
+typedef uint32_t words __attribute__((vector_size(16)));
+typedef uint16_t halves __attribute__((vector_size(8)));
 
 enum {
     LANES = 4
 };
 
 #define INLINE static inline __attribute__((always_inline))
+
+/* 16 bits as float32: bfloat16 is its upper half; float16 has its exponent moved by a product, which is
+ * exact for subnormal numbers too, and gives a NaN for what is not finite. */
+INLINE void widen(enum dtype dtype, const halves *from, singles *ret)
+{
+    const words bits = __builtin_convertvector(*from, words);
+    if (dtype == DTYPE_BF16) {
+        *ret = (singles)(bits << 16);
+        return;
+    }
+    const singles size = (singles)((bits & 0x7fff) << 13) * 0x1p112F;
+    const words not_finite = (words)(size >= 65536.0F) & 0x7fc00000;
+    *ret = (singles)((words)size | not_finite | (bits & 0x8000) << 16);
+}
 
 /* By pointer: a vector of this length as a result depends on the processor compiled for. */
 INLINE void read_results(enum dtype dtype, const char *from, int64_t at, lanes *ret)
@@ -24,7 +40,15 @@ INLINE void read_results(enum dtype dtype, const char *from, int64_t at, lanes *
         *ret = __builtin_convertvector(narrow, lanes);
         return;
     }
-    memcpy(ret, from + (size_t)at * sizeof(double), sizeof *ret);
+    if (dtype == DTYPE_F64) {
+        memcpy(ret, from + (size_t)at * sizeof(double), sizeof *ret);
+        return;
+    }
+    halves narrow;
+    singles wide;
+    memcpy(&narrow, from + (size_t)at * sizeof narrow[0], sizeof narrow);
+    widen(dtype, &narrow, &wide);
+    *ret = __builtin_convertvector(wide, lanes);
 }
 
 /* Four cells. */
@@ -58,10 +82,12 @@ INLINE void judge_rest(const struct gemm_column *c, enum dtype dtype, int64_t at
             float narrow;
             memcpy(&narrow, c->got + (size_t)(at + i) * sizeof narrow, sizeof narrow);
             x.got[i] = (double)narrow;
-        } else {
+        } else if (dtype == DTYPE_F64) {
             double wide;
             memcpy(&wide, c->got + (size_t)(at + i) * sizeof wide, sizeof wide);
             x.got[i] = wide;
+        } else {
+            x.got[i] = dtype_get(dtype, c->got + (size_t)(at + i) * sizeof(uint16_t));
         }
         x.product[i] = c->product[at + i];
         x.magnitude[i] = c->bound->exact ? 0 : c->magnitude[at + i];
@@ -91,9 +117,13 @@ INLINE bool scan(const struct gemm_column *c, enum dtype dtype)
 
 INLINE bool scan_format(const struct gemm_column *c)
 {
-    return c->dtype == DTYPE_F32   ? scan(c, DTYPE_F32)
-           : c->dtype == DTYPE_F64 ? scan(c, DTYPE_F64)
-                                   : false;
+    switch (c->dtype) {
+    case DTYPE_F32: return scan(c, DTYPE_F32);
+    case DTYPE_F64: return scan(c, DTYPE_F64);
+    case DTYPE_F16: return scan(c, DTYPE_F16);
+    case DTYPE_BF16: return scan(c, DTYPE_BF16);
+    default: return false;
+    }
 }
 
 #if defined(__x86_64__)

@@ -6,7 +6,7 @@
 #include "ops/gemm_case.h"
 
 struct gemm_column {
-    enum dtype dtype; /* of the results: float32 or float64 */
+    enum dtype dtype; /* of the results: of 16, 32 or 64 bits */
     const char *got;  /* one behind another; at any address */
     int64_t rows;
     double alpha, beta;

@@ -7,6 +7,8 @@
 #include "ops/gemm_shrink.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
 #include "base/vec.h"
 
@@ -19,11 +21,26 @@ enum {
     DEVICE_MS = 120000
 };
 
-static bool none_yet(void *context, const struct gemm_result *so_far, size_t done)
+int64_t gemm_shrink_now_ms(void)
 {
-    (void)context;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static bool is_late(const struct gemm_shrink *z)
+{
+    return z->until_ms != 0 && gemm_shrink_now_ms() >= z->until_ms;
+}
+
+/* A fault of a device costs seconds: the first will do, where one is all that is asked. */
+static bool go_on(void *context, const struct gemm_result *so_far, size_t done)
+{
+    struct gemm_shrink *z = context;
     (void)done;
-    return so_far->faulty == 0;
+    bool enough = z->first_only && z->target->device_kind != DEVICE_CPU && so_far->faulty != 0;
+    z->late = z->late || (!enough && is_late(z));
+    return !enough && !z->late;
 }
 
 enum status gemm_shrink_run(struct gemm_shrink *z, const struct gemm_probe_list *list,
@@ -36,9 +53,14 @@ enum status gemm_shrink_run(struct gemm_shrink *z, const struct gemm_probe_list 
                        : z->kind == GEMM_HANGS ? HANG_MS
                                                : 0,
         .crashes_allowed = (unsigned)list->count,
-        /* A fault of a device costs seconds: the first will do, where one is all that is asked. */
-        .tick = device && z->first_only ? none_yet : NULL,
+        .tick_context = z,
+        .tick = z->until_ms != 0 || (device && z->first_only) ? go_on : NULL,
     };
+    if (is_late(z)) {
+        z->late = true;
+        memset(z->result, 0, sizeof *z->result);
+        return ST_OK;
+    }
     return gemm_trial(z->target, &source, &options, z->result, err);
 }
 
@@ -292,6 +314,9 @@ enum status gemm_shrink_neighbours(struct gemm_shrink *z, struct arena *a,
     *VEC_PUSH(z->arena, &list) = p;
     VEC_PUSH(a, &words)->change = arena_fmt(a, "beta=%g", p.shape.beta);
     TRY(gemm_shrink_run(z, &list, err));
+    if (z->late) {
+        return ST_OK;
+    }
     for (size_t i = 0; i < list.count; i++) {
         for (size_t f = 0; f < z->result->fault_count; f++) {
             words.items[i].fails = words.items[i].fails || z->result->faults[f].index == i;

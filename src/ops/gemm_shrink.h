@@ -7,6 +7,9 @@
 
 struct gemm_shrink {
     struct arena *arena; /* scratch */
+    struct arena *keep;  /* what the diagnosis points to */
+    int64_t until_ms;    /* of the monotonic clock; 0: no limit */
+    bool late;           /* a run was cut short by it: what it did not find says nothing */
     const struct gemm_target *target;
     enum gemm_fault_kind kind;
     enum gemm_operand operand;
@@ -15,6 +18,8 @@ struct gemm_shrink {
     struct gemm_probe best;     /* fails as wanted */
     struct gemm_fault fault;
 };
+
+int64_t gemm_shrink_now_ms(void);
 
 /* Runs the probes; outcomes are asked for one by one until the next run. */
 enum status gemm_shrink_run(struct gemm_shrink *z, const struct gemm_probe_list *list,

@@ -52,6 +52,7 @@ struct trial {
     unsigned crashes; /* ends that cost a child */
     unsigned crashes_allowed;
     bool asked; /* the child, for a snapshot */
+    bool device;
 };
 
 /* Whether the child has told of this item already: faults that were jumped out of. */
@@ -69,8 +70,13 @@ static void ended(void *context, size_t index, const struct isolate_end *end)
 {
     struct trial *t = context;
     struct gemm_result *r = &t->child.shared->result;
-    bool jumped = end->ending == ENDING_MEMORY_FAULT || end->ending == ENDING_ILLEGAL ||
-                  end->ending == ENDING_SIGNAL;
+    if (t->device && !gemm_device_ended(&t->child.shared->flight)) {
+        t->child.shared->flight.end = *end;
+        t->crashes++;
+        return;
+    }
+    bool jumped = !t->device && (end->ending == ENDING_MEMORY_FAULT ||
+                                 end->ending == ENDING_ILLEGAL || end->ending == ENDING_SIGNAL);
     if (jumped && is_known(r, index)) {
         t->crashes += end->ending != ENDING_MEMORY_FAULT;
         return;
@@ -81,6 +87,13 @@ static void ended(void *context, size_t index, const struct isolate_end *end)
     gemm_note_fault(r, &fault);
     r->probes++;
     t->crashes++;
+}
+
+static bool again(void *context, size_t index)
+{
+    struct trial *t = context;
+    (void)index;
+    return t->device && gemm_device_again(&t->child.shared->flight);
 }
 
 /* Hands on the snapshot that has come, and asks for the next. */
@@ -110,10 +123,13 @@ static bool tick(void *context, size_t done)
         r->stopped = true;
         return false;
     }
-    if (t->options->tick != NULL &&
+    struct gemm_shared *shared = t->child.shared;
+    if (!shared->stop_wanted && t->options->tick != NULL &&
         !t->options->tick(t->options->tick_context, r, t->options->first + done)) {
-        r->stopped = true;
-        return false;
+        __atomic_store_n(&shared->stop_wanted, true, __ATOMIC_RELEASE);
+    }
+    if (shared->stop_wanted) {
+        return !__atomic_load_n(&shared->stopped, __ATOMIC_ACQUIRE);
     }
     if (!keep(t)) {
         r->stopped = true;
@@ -134,6 +150,8 @@ static enum status run(struct trial *t, struct err *err)
         .item = gemm_child_item,
         .faulted = gemm_child_faulted,
         .ended = ended,
+        .again = again,
+        .no_jumps = t->device,
         .tick = tick,
         .item_deadline_ms = o->deadline_ms != 0 ? o->deadline_ms : DEADLINE_MS,
     };
@@ -144,6 +162,7 @@ static enum status run(struct trial *t, struct err *err)
     enum status st = isolate_batch(&batch, &summary, &why);
     r->seconds = (double)(now_ms() - since) / 1000;
     r->next = o->first + summary.done;
+    r->stopped = r->stopped || t->child.shared->stopped;
     if (st == ST_OK) {
         return ST_OK;
     }
@@ -174,6 +193,7 @@ enum status gemm_trial(const struct gemm_target *target, const struct gemm_sourc
         .child = {.target = target, .source = source, .shared = shared},
         .options = options != NULL ? options : &defaults,
     };
+    t.device = target->device_kind != DEVICE_CPU;
     t.crashes_allowed = t.options->crashes_allowed != 0 ? t.options->crashes_allowed
                                                         : CRASHES_ALLOWED;
     enum status st = run(&t, err);

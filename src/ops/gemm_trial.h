@@ -72,8 +72,9 @@ struct gemm_target {
     const char *path;
     const char *variable; /* environment of the child: forces a kernel; NULL: none */
     const char *value;
-    bool unguarded;    /* memory without holes: for comparison, and a test hook */
-    unsigned map_path; /* of devices: what guard_prove() proved, and 1; 0: the first that works */
+    bool unguarded;     /* memory without holes: for comparison, and a test hook */
+    unsigned map_path;  /* of devices: what guard_prove() proved, and 1; 0: the first that works */
+    unsigned shrink_ms; /* for making the product of a fault small (gemm_localise.h); 0: no limit */
 };
 
 /* Items to run. */

@@ -67,4 +67,10 @@ refused empty_tensor "{\"__metadata__\":{\"op\":\"linear\"},\"input.x\":{\"dtype
 file no_results "{\"__metadata__\":{\"op\":\"linear\"},$x,$w}" 8
 expect no_results 2 "$ASSAY" probe --check "$TMP/no_results.safetensors"
 says no_results out "the file has no tensor 'output.y'"
+# Options that mean nothing there are refused, not ignored.
+for option in "--level full" "--seed 2" "--deadline 3" "--dtype bf16" "--time-limit 9"; do
+    # shellcheck disable=SC2086
+    expect "--check with $option" 64 "$ASSAY" probe --check "$TMP/no_results.safetensors" $option
+    says "--check with $option" err "${option%% *} has no meaning with --check"
+done
 finish

@@ -13,6 +13,26 @@ for plant in tile64 ktail; do
     says "$plant" out "hipblaslt"
     says "$plant" out "outside operand"
 done
+printf '32 16 48 dtype=float8_e4m3fn\n16 16 16 dtype=float8_e5m2fnuz\n' >"$TMP/eight"
+expect "8-bit products" 0 "${hip[@]}" "$ASSAY" probe --device hip --shapes "$TMP/eight" --library "$FAKES/libhipblaslt.so"
+expect "a scale that is ignored" 1 "${hip[@]}" ASSAY_FAKE_BLAS=no-scale "$ASSAY" probe --device hip --shapes "$TMP/eight" \
+    --library "$FAKES/libhipblaslt.so"
+says "a scale that is ignored" out "less accurate than rounding allows"
+says "a scale that is ignored" out "solution 103"
+for _ in $(seq 500); do echo '16 16 16 dtype=bf16'; done >"$TMP/many"
+expect "a limit of time" 2 "${hip[@]}" "$ASSAY" probe --device hip --library "$FAKES/libhipblaslt.so" --shapes "$TMP/many" --time-limit 1
+says "a limit of time" out "stopped by the time limit of 1 s after"
+# NVIDIA's, whose faults are errors and whose list of algorithms is long.
+cuda=(env "LD_LIBRARY_PATH=$FAKES/cuda:$FAKES" ASSAY_FAKE_HIP=error700)
+printf '9 16 40 dtype=bf16 transpose=nn\n16 16 16 dtype=float8_e4m3fn\n' >"$TMP/nvidia"
+expect "a sound look-alike of cuBLASLt" 0 "${cuda[@]}" "$ASSAY" probe --device cuda --shapes "$TMP/nvidia"
+says "a sound look-alike of cuBLASLt" out "13.1.0"
+says "a sound look-alike of cuBLASLt" out "0 of 1 libraries at fault"
+expect "tile64 of cuBLASLt" 1 "${cuda[@]}" ASSAY_FAKE_BLAS=tile64 "$ASSAY" probe --device cuda --dtype bf16 --shapes "$TMP/shapes"
+says "tile64 of cuBLASLt" out "outside operand B"
+says "tile64 of cuBLASLt" out "algo 3 tile"
+expect "a limit of time on cuda" 2 "${cuda[@]}" "$ASSAY" probe --device cuda --shapes "$TMP/many" --time-limit 1
+says "a limit of time on cuda" out "stopped by the time limit of 1 s after"
 expect "a fault that is never reported" 2 "${hip[@]}" ASSAY_FAKE_HIP=silent "${try[@]}"
 says "a fault that is never reported" out "the guard is not proven on this device"
 expect "no device" 2 "${hip[@]}" ASSAY_FAKE_HIP=no-device "${try[@]}"

@@ -63,4 +63,11 @@ says "the operators" err "there are gemm, linear"
 expect "unknown format" 64 "$ASSAY" probe --torch="$stub" --dtype int8
 expect "absurd seed" 64 "$ASSAY" probe --torch="$stub" --seed -1
 expect "no such kernel file" 2 env STUB=ok "$ASSAY" probe --torch="$stub" --torch-module /nowhere.py
+expect "a seed for a kernel" 64 "$ASSAY" probe --torch="$stub" --torch-module x.py --seed 2
+says "a seed for a kernel" err "--seed has no meaning with --torch-module"
+# The campaign ends by time, and says what it did not try; rows carry their seconds.
+expect "a limit of time" 1 env STUB=hang "$ASSAY" probe --torch="$stub" --deadline 1 --time-limit 1 --json embedding
+says "a limit of time" out '"id": "torch-not-tried"'
+says "a limit of time" out "Stopped by the time limit of 1 s after 0 of"
+says "a limit of time" out '"seconds": '
 finish

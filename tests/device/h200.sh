@@ -18,7 +18,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # The layer needs none of the third-party libraries of the program.
-if ! gcc -std=gnu17 -O2 -D_GNU_SOURCE -I"$top/src" -o "$work/trial" "$top/tests/device/trial.c" \
+if ! gcc -std=gnu17 -O2 -D_GNU_SOURCE -I"$top/src" -o "$work/trial" "$top"/tests/device/trial{,_gemm}.c \
     "$top"/src/device/*.c "$top"/src/base/{arc4random,arena,dtype,err,fs,str}.c -ldl -lm -lpthread; then
     echo "h200: the trial program does not build"
     exit 2

@@ -9,8 +9,10 @@
  *                    2 ms after a mapping are lost), lost-stores-always, no-device, old-version,
  *                    set-access-fails, no-memory
  *   ASSAY_FAKE_BLAS  a list of: tile64 (a 64-wide tile over B, whatever its width), ktail (K rounded
- *                    up to 32 in A), splitk-nan (D not zeroed before it is added to), row19 (columns
- *                    from 2^19 on wrong), hang, crash, heuristic-crash, illegal, old-version
+ *                    up to 32 in A), no-scale (the scale of B is ignored), splitk-nan (D not zeroed
+ *                    before it is added to), row19 (columns from 2^19 on wrong), hang, crash,
+ *                    heuristic-crash, illegal, old-version, crowd (an over-read unless it is the first
+ *                    kernel since the device was waited for), slow (0.3 s for every product)
  *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".
@@ -33,6 +35,9 @@ bool fake_asked(const char *variable, const char *word);
  * the GPU. Returns the HIP error, 0 for none. */
 FAKE_EXPORT int fake_hip_kernel(void (*work)(void *context), void *context);
 
+/* In libamdhip64: kernels since the device was last waited for, the one that runs included. */
+FAKE_EXPORT unsigned fake_hip_crowd(void);
+
 enum {
     FAKE_SOLUTIONS = 5,
     FAKE_FIRST_SOLUTION = 100,
@@ -43,9 +48,10 @@ enum {
 struct fake_gemm {
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     bool transpose_a, transpose_b;
-    enum dtype type_ab, type_c;
+    enum dtype type_ab, type_b, type_c; /* of A; of B */
     double alpha, beta;
-    const void *a, *b, *bias; /* bias may be NULL */
+    const float *scale_a, *scale_b; /* on the device; NULL: none */
+    const void *a, *b, *bias;       /* bias may be NULL */
     void *c;
     bool relu, gelu;
     int solution;

@@ -35,10 +35,11 @@ static double at(const struct fake_gemm *g, bool is_b, int64_t row, int64_t colu
     int64_t index = transposed ? column + row * ld : row + column * ld;
     index += entry * (is_b ? g->stride_b : g->stride_a);
     const char *base = is_b ? g->b : g->a;
-    uintptr_t p = (uintptr_t)base + (uintptr_t)index * dtype_info(g->type_ab)->size;
+    enum dtype type = is_b ? g->type_b : g->type_ab;
+    uintptr_t p = (uintptr_t)base + (uintptr_t)index * dtype_info(type)->size;
     /* A volatile byte first: reads whose value is not used must still happen. */
     (void)*(const volatile char *)p;
-    return dtype_get(g->type_ab, (const void *)p);
+    return dtype_get(type, (const void *)p);
 }
 
 static int64_t up(int64_t n, int64_t to)
@@ -52,6 +53,9 @@ static void read_too_far(const struct fake_gemm *g)
     for (int64_t j = g->n; planted(g, "tile64") && j < up(g->n, TILE); j++) {
         at(g, true, 0, j, g->batch - 1);
         at(g, true, g->k - 1, j, g->batch - 1);
+    }
+    if (planted(g, "crowd") && fake_hip_crowd() > 1) {
+        at(g, true, 0, g->n, g->batch - 1);
     }
     for (int64_t l = g->k; planted(g, "ktail") && l < up(g->k, DEPTH); l++) {
         at(g, false, g->m - 1, l, g->batch - 1);
@@ -73,6 +77,8 @@ static void run(void *context)
     read_too_far(g);
     size_t size = dtype_info(g->type_c)->size;
     bool not_zeroed = planted(g, "splitk-nan") && g->k >= SPLITK_FROM;
+    double scale = g->scale_a != NULL ? (double)*g->scale_a : 1;
+    scale *= g->scale_b != NULL && !planted(g, "no-scale") ? (double)*g->scale_b : 1;
     int64_t border = planted(g, "row19") ? (int64_t)1 << 19 : INT64_MAX;
     for (int64_t e = 0; e < g->batch; e++) {
         for (int64_t j = 0; j < g->n; j++) {
@@ -82,7 +88,7 @@ static void run(void *context)
                 for (int64_t l = 0; l < g->k; l++) {
                     sum += at(g, false, i, l, e) * at(g, true, l, j, e);
                 }
-                sum *= g->alpha;
+                sum *= g->alpha * scale;
                 sum += g->beta != 0 ? g->beta * dtype_get(g->type_c, c) : 0;
                 sum += g->bias != NULL
                            ? dtype_get(g->type_c, (const char *)g->bias + (size_t)i * size)
@@ -96,6 +102,9 @@ static void run(void *context)
 
 int fake_gemm_run(struct fake_gemm *g)
 {
+    if (fake_asked(VARIABLE, "slow")) {
+        usleep(300000);
+    }
     while (planted(g, "hang")) {
         pause();
     }

@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "fake.h"
+#include "fake_count.h"
 
 enum {
     SUCCESS = 0,
@@ -34,6 +35,7 @@ enum {
 #define MEMORY   ((size_t)16 << 30)
 
 static int sticky;
+static unsigned since_sync;
 static struct sigaction previous;
 static volatile bool in_kernel;
 static sigjmp_buf out_of_kernel;
@@ -73,8 +75,15 @@ static void on_fault(int signal, siginfo_t *info, void *context)
     report_and_abort(info->si_addr);
 }
 
+unsigned fake_hip_crowd(void)
+{
+    return since_sync;
+}
+
 int fake_hip_kernel(void (*work)(void *context), void *context)
 {
+    since_sync++;
+    fake_count(FAKE_CALL_KERNEL);
     if (sticky != 0) {
         return sticky;
     }
@@ -227,6 +236,8 @@ FAKE_EXPORT const char *hipGetErrorString(int error)
 
 FAKE_EXPORT int hipDeviceSynchronize(void)
 {
+    fake_count(FAKE_CALL_SYNC);
+    since_sync = 0;
     return sticky;
 }
 
@@ -240,6 +251,7 @@ static size_t rounded(size_t bytes)
 /* The size stands in the granule before the memory. */
 FAKE_EXPORT int hipMalloc(void **address, size_t bytes)
 {
+    fake_count(FAKE_CALL_MEMORY);
     if (sticky != 0) {
         return sticky;
     }
@@ -270,6 +282,7 @@ FAKE_EXPORT int hipFree(void *address)
 
 FAKE_EXPORT int hipMemcpyHtoD(void *to, const void *from, size_t bytes)
 {
+    fake_count(FAKE_CALL_TO_DEVICE);
     if (sticky == 0 && !lost()) {
         memcpy(to, from, bytes);
     }
@@ -278,6 +291,7 @@ FAKE_EXPORT int hipMemcpyHtoD(void *to, const void *from, size_t bytes)
 
 FAKE_EXPORT int hipMemcpyDtoH(void *to, const void *from, size_t bytes)
 {
+    fake_count(FAKE_CALL_TO_HOST);
     if (sticky == 0) {
         memcpy(to, from, bytes);
     }
@@ -291,6 +305,7 @@ FAKE_EXPORT int hipMemcpyDtoD(void *to, const void *from, size_t bytes)
 
 FAKE_EXPORT int hipMemsetD32(void *to, int pattern, size_t count)
 {
+    fake_count(FAKE_CALL_FILL);
     if ((uintptr_t)to % sizeof pattern != 0) {
         return INVALID_VALUE;
     }
@@ -298,6 +313,34 @@ FAKE_EXPORT int hipMemsetD32(void *to, int pattern, size_t count)
         memcpy((char *)to + i * sizeof pattern, &pattern, sizeof pattern);
     }
     return sticky;
+}
+
+FAKE_EXPORT int hipMemcpyHtoDAsync(void *to, const void *from, size_t bytes, void *stream)
+{
+    fake_count(FAKE_CALL_QUEUED);
+    if (sticky == 0 && !lost() && stream == NULL) {
+        memcpy(to, from, bytes);
+    }
+    return sticky;
+}
+
+FAKE_EXPORT int hipMemcpyDtoHAsync(void *to, const void *from, size_t bytes, void *stream)
+{
+    fake_count(FAKE_CALL_QUEUED);
+    if (sticky == 0 && stream == NULL) {
+        memcpy(to, from, bytes);
+    }
+    return sticky;
+}
+
+FAKE_EXPORT int hipHostMalloc(void **host, size_t bytes, unsigned flags)
+{
+    return flags != 0 ? INVALID_VALUE : hipMalloc(host, bytes);
+}
+
+FAKE_EXPORT int hipHostFree(void *host)
+{
+    return hipFree(host);
 }
 
 FAKE_EXPORT int hipHostRegister(void *host, size_t bytes, unsigned flags)
@@ -364,6 +407,7 @@ FAKE_EXPORT int hipMemAddressFree(void *address, size_t bytes)
 FAKE_EXPORT int hipMemCreate(void **handle, size_t bytes, const struct allocation *what,
                              unsigned long long flags)
 {
+    fake_count(FAKE_CALL_MEMORY);
     if (what->type != 1 || flags != 0 || bytes % 4096 != 0) {
         return INVALID_VALUE;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libhipblaslt on CPU memory: the C functions that a user of it calls, five solutions.
+ * libhipblaslt on CPU memory: the C functions that a user of it calls, five solutions. With FAKE_CUDA
+ * libcublasLt, which has the same shape, other numbers, and functions that enumerate algorithms.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -8,12 +9,51 @@
 
 #include "fake.h"
 
+#ifdef FAKE_CUDA
+# define NAME(rest) cublasLt##rest
+
+enum {
+    OK = 0,
+    INVALID_VALUE = 7,
+    EXECUTION_FAILED = 13,
+    NOT_SUPPORTED = 15,
+    LAYOUT_BATCH = 5,
+    LAYOUT_STRIDE = 6,
+    DESC_TRANSPOSE_A = 3,
+    DESC_TRANSPOSE_B = 4,
+    DESC_EPILOGUE = 7,
+    DESC_BIAS = 8,
+    DESC_SCALE_A = 17,
+    DESC_SCALE_B = 18,
+    DESC_BIAS_TYPE = 26,
+    PREFERENCE_ALIGNMENT = 5, /* of A; B, C, D follow */
+    OPERATION_NONE = 0,
+    OPERATION_TRANSPOSE = 1,
+    ALGORITHM_BYTES = 64
+};
+#else
+# define NAME(rest) hipblasLt##rest
+
 enum {
     OK = 0,
     INVALID_VALUE = 3,
     EXECUTION_FAILED = 5,
-    NOT_SUPPORTED = 7
+    NOT_SUPPORTED = 7,
+    LAYOUT_BATCH = 0,
+    LAYOUT_STRIDE = 1,
+    DESC_TRANSPOSE_A = 0,
+    DESC_TRANSPOSE_B = 1,
+    DESC_EPILOGUE = 2,
+    DESC_BIAS = 3,
+    DESC_BIAS_TYPE = 4,
+    DESC_SCALE_A = 5,
+    DESC_SCALE_B = 6,
+    PREFERENCE_ALIGNMENT = -100,
+    OPERATION_NONE = 111,
+    OPERATION_TRANSPOSE = 112,
+    ALGORITHM_BYTES = 24
 };
+#endif
 
 struct layout {
     int type;
@@ -26,12 +66,21 @@ struct desc {
     int compute, scale;
     int32_t transpose_a, transpose_b, epilogue, bias_type;
     const void *bias;
+    const float *scale_a, *scale_b;
 };
 
+/* Of libcublasLt: numbers by their place, id, tile, splits, ..., stages. */
 struct algorithm {
     int32_t index;
-    char rest[12];
-    size_t max_workspace;
+    char rest[ALGORITHM_BYTES - sizeof(int32_t)];
+} __attribute__((aligned(8)));
+
+enum {
+#ifdef FAKE_CUDA
+    FIRST_INDEX = 0
+#else
+    FIRST_INDEX = FAKE_FIRST_SOLUTION
+#endif
 };
 
 struct result {
@@ -42,27 +91,39 @@ struct result {
     int reserved[4];
 };
 
-FAKE_EXPORT int hipblasLtCreate(void **handle)
+FAKE_EXPORT int NAME(Create)(void **handle)
 {
     *handle = calloc(1, 16);
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtDestroy(void *handle)
+FAKE_EXPORT int NAME(Destroy)(void *handle)
 {
     free(handle);
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtGetVersion(void *handle, int *version)
+#ifdef FAKE_CUDA
+FAKE_EXPORT size_t cublasLtGetVersion(void)
+{
+    return 130100;
+}
+
+FAKE_EXPORT const char *cublasLtGetStatusName(int status)
+{
+    return status == NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_OTHER";
+}
+#else
+FAKE_EXPORT int NAME(GetVersion)(void *handle, int *version)
 {
     (void)handle;
     *version = fake_asked("ASSAY_FAKE_BLAS", "old-version") ? 1000 : 100202;
     return OK;
 }
+#endif
 
-FAKE_EXPORT int hipblasLtMatrixLayoutCreate(void **layout, int type, uint64_t rows,
-                                            uint64_t columns, int64_t ld)
+FAKE_EXPORT int NAME(MatrixLayoutCreate)(void **layout, int type, uint64_t rows, uint64_t columns,
+                                         int64_t ld)
 {
     struct layout *l = calloc(1, sizeof *l);
     *l = (struct layout){type, rows, columns, ld, 0, 1};
@@ -70,7 +131,7 @@ FAKE_EXPORT int hipblasLtMatrixLayoutCreate(void **layout, int type, uint64_t ro
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatrixLayoutDestroy(void *layout)
+FAKE_EXPORT int NAME(MatrixLayoutDestroy)(void *layout)
 {
     free(layout);
     return OK;
@@ -86,13 +147,13 @@ static int set(void *to, size_t want, const void *value, size_t bytes)
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatrixLayoutSetAttribute(void *layout, int attribute, const void *value,
-                                                  size_t bytes)
+FAKE_EXPORT int NAME(MatrixLayoutSetAttribute)(void *layout, int attribute, const void *value,
+                                               size_t bytes)
 {
     struct layout *l = layout;
-    return attribute == 0   ? set(&l->batch, sizeof l->batch, value, bytes)
-           : attribute == 1 ? set(&l->stride, sizeof l->stride, value, bytes)
-                            : INVALID_VALUE;
+    return attribute == LAYOUT_BATCH    ? set(&l->batch, sizeof l->batch, value, bytes)
+           : attribute == LAYOUT_STRIDE ? set(&l->stride, sizeof l->stride, value, bytes)
+                                        : INVALID_VALUE;
 }
 
 static int get(void *to, size_t room, const void *from, size_t bytes, size_t *written)
@@ -105,8 +166,8 @@ static int get(void *to, size_t room, const void *from, size_t bytes, size_t *wr
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatrixLayoutGetAttribute(const void *layout, int attribute, void *value,
-                                                  size_t bytes, size_t *written)
+FAKE_EXPORT int NAME(MatrixLayoutGetAttribute)(const void *layout, int attribute, void *value,
+                                               size_t bytes, size_t *written)
 {
     const struct layout *l = layout;
     switch (attribute) {
@@ -120,62 +181,70 @@ FAKE_EXPORT int hipblasLtMatrixLayoutGetAttribute(const void *layout, int attrib
     }
 }
 
-FAKE_EXPORT int hipblasLtMatmulDescCreate(void **desc, int compute, int scale)
+FAKE_EXPORT int NAME(MatmulDescCreate)(void **desc, int compute, int scale)
 {
     struct desc *d = calloc(1, sizeof *d);
-    *d = (struct desc){compute, scale, 111, 111, 1, -1, NULL};
+    *d = (struct desc){compute, scale, OPERATION_NONE, OPERATION_NONE, 1, -1, NULL, NULL, NULL};
     *desc = d;
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatmulDescDestroy(void *desc)
+FAKE_EXPORT int NAME(MatmulDescDestroy)(void *desc)
 {
     free(desc);
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatmulDescSetAttribute(void *desc, int attribute, const void *value,
-                                                size_t bytes)
+FAKE_EXPORT int NAME(MatmulDescSetAttribute)(void *desc, int attribute, const void *value,
+                                             size_t bytes)
 {
     struct desc *d = desc;
     switch (attribute) {
-    case 0: return set(&d->transpose_a, sizeof d->transpose_a, value, bytes);
-    case 1: return set(&d->transpose_b, sizeof d->transpose_b, value, bytes);
-    case 2: return set(&d->epilogue, sizeof d->epilogue, value, bytes);
-    case 3: return set(&d->bias, sizeof d->bias, value, bytes);
-    case 4: return set(&d->bias_type, sizeof d->bias_type, value, bytes);
+    case DESC_TRANSPOSE_A: return set(&d->transpose_a, sizeof d->transpose_a, value, bytes);
+    case DESC_TRANSPOSE_B: return set(&d->transpose_b, sizeof d->transpose_b, value, bytes);
+    case DESC_EPILOGUE: return set(&d->epilogue, sizeof d->epilogue, value, bytes);
+    case DESC_BIAS: return set(&d->bias, sizeof d->bias, value, bytes);
+    case DESC_BIAS_TYPE: return set(&d->bias_type, sizeof d->bias_type, value, bytes);
+    case DESC_SCALE_A: return set(&d->scale_a, sizeof d->scale_a, value, bytes);
+    case DESC_SCALE_B: return set(&d->scale_b, sizeof d->scale_b, value, bytes);
     default: return INVALID_VALUE;
     }
 }
 
-FAKE_EXPORT int hipblasLtMatmulDescGetAttribute(const void *desc, int attribute, void *value,
-                                                size_t bytes, size_t *written)
+FAKE_EXPORT int NAME(MatmulDescGetAttribute)(const void *desc, int attribute, void *value,
+                                             size_t bytes, size_t *written)
 {
     const struct desc *d = desc;
     switch (attribute) {
-    case 0: return get(value, bytes, &d->transpose_a, sizeof d->transpose_a, written);
-    case 1: return get(value, bytes, &d->transpose_b, sizeof d->transpose_b, written);
-    case 2: return get(value, bytes, &d->epilogue, sizeof d->epilogue, written);
-    case 3: return get(value, bytes, &d->bias, sizeof d->bias, written);
+    case DESC_TRANSPOSE_A:
+        return get(value, bytes, &d->transpose_a, sizeof d->transpose_a, written);
+    case DESC_TRANSPOSE_B:
+        return get(value, bytes, &d->transpose_b, sizeof d->transpose_b, written);
+    case DESC_EPILOGUE: return get(value, bytes, &d->epilogue, sizeof d->epilogue, written);
+    case DESC_BIAS: return get(value, bytes, &d->bias, sizeof d->bias, written);
     default: return INVALID_VALUE;
     }
 }
 
-FAKE_EXPORT int hipblasLtMatmulPreferenceCreate(void **preference)
+FAKE_EXPORT int NAME(MatmulPreferenceCreate)(void **preference)
 {
     *preference = calloc(1, 64);
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatmulPreferenceDestroy(void *preference)
+FAKE_EXPORT int NAME(MatmulPreferenceDestroy)(void *preference)
 {
     free(preference);
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatmulPreferenceSetAttribute(void *preference, int attribute,
-                                                      const void *value, size_t bytes)
+FAKE_EXPORT int NAME(MatmulPreferenceSetAttribute)(void *preference, int attribute,
+                                                   const void *value, size_t bytes)
 {
+    if (attribute >= PREFERENCE_ALIGNMENT && attribute < PREFERENCE_ALIGNMENT + 4) {
+        uint32_t alignment;
+        return set(&alignment, sizeof alignment, value, bytes);
+    }
     return attribute == 1 ? set(preference, sizeof(uint64_t), value, bytes) : INVALID_VALUE;
 }
 
@@ -184,8 +253,14 @@ static bool dtype_of(int type, enum dtype *ret_type)
     static const struct {
         int number;
         enum dtype type;
-    } types[] = {{0, DTYPE_F32},   {1, DTYPE_F64},        {2, DTYPE_F16},
-                 {14, DTYPE_BF16}, {28, DTYPE_F8_E4M3FN}, {29, DTYPE_F8_E5M2}};
+    } types[] = {{0, DTYPE_F32},
+                 {1, DTYPE_F64},
+                 {2, DTYPE_F16},
+                 {14, DTYPE_BF16},
+                 {28, DTYPE_F8_E4M3FN},
+                 {29, DTYPE_F8_E5M2},
+                 {1000, DTYPE_F8_E4M3FNUZ},
+                 {1001, DTYPE_F8_E5M2FNUZ}};
 
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (types[i].number == type) {
@@ -196,9 +271,9 @@ static bool dtype_of(int type, enum dtype *ret_type)
     return false;
 }
 
-FAKE_EXPORT int hipblasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *a, void *b, void *c,
-                                                void *d, void *preference, int wanted,
-                                                struct result *results, int *count)
+FAKE_EXPORT int NAME(MatmulAlgoGetHeuristic)(void *handle, void *desc, void *a, void *b, void *c,
+                                             void *d, void *preference, int wanted,
+                                             struct result *results, int *count)
 {
     (void)handle;
     (void)desc;
@@ -214,17 +289,16 @@ FAKE_EXPORT int hipblasLtMatmulAlgoGetHeuristic(void *handle, void *desc, void *
         return NOT_SUPPORTED;
     }
     for (*count = 0; *count < wanted && *count < FAKE_SOLUTIONS; ++*count) {
-        results[*count] = (struct result){.algorithm.index = FAKE_FIRST_SOLUTION + *count,
-                                          .waves = 1.0F};
+        results[*count] = (struct result){.algorithm.index = FIRST_INDEX + *count, .waves = 1.0F};
     }
     return OK;
 }
 
-FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, const void *a,
-                                void *a_layout, const void *b, void *b_layout, const void *beta,
-                                const void *c, void *c_layout, void *d, void *d_layout,
-                                const struct algorithm *algorithm, void *workspace,
-                                size_t workspace_bytes, void *stream)
+FAKE_EXPORT int NAME(Matmul)(void *handle, void *desc, const void *alpha, const void *a,
+                             void *a_layout, const void *b, void *b_layout, const void *beta,
+                             const void *c, void *c_layout, void *d, void *d_layout,
+                             const struct algorithm *algorithm, void *workspace,
+                             size_t workspace_bytes, void *stream)
 {
     (void)handle;
     (void)c;
@@ -239,7 +313,7 @@ FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, con
     struct fake_gemm g = {
         .m = (int64_t)lc->rows,
         .n = (int64_t)lc->columns,
-        .k = (int64_t)(e->transpose_a == 112 ? la->rows : la->columns),
+        .k = (int64_t)(e->transpose_a == OPERATION_TRANSPOSE ? la->rows : la->columns),
         .lda = la->ld,
         .ldb = lb->ld,
         .ldc = lc->ld,
@@ -247,17 +321,20 @@ FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, con
         .stride_a = la->stride,
         .stride_b = lb->stride,
         .stride_c = lc->stride,
-        .transpose_a = e->transpose_a == 112,
-        .transpose_b = e->transpose_b == 112,
+        .transpose_a = e->transpose_a == OPERATION_TRANSPOSE,
+        .transpose_b = e->transpose_b == OPERATION_TRANSPOSE,
         .a = a,
         .b = b,
         .c = d,
+        .scale_a = e->scale_a,
+        .scale_b = e->scale_b,
         .bias = (e->epilogue & 4) != 0 ? e->bias : NULL,
         .relu = (e->epilogue & 2) != 0,
         .gelu = (e->epilogue & 32) != 0,
-        .solution = algorithm != NULL ? algorithm->index : FAKE_FIRST_SOLUTION,
+        .solution = FAKE_FIRST_SOLUTION + (algorithm != NULL ? algorithm->index - FIRST_INDEX : 0),
     };
-    if (!dtype_of(la->type, &g.type_ab) || !dtype_of(lc->type, &g.type_c)) {
+    if (!dtype_of(la->type, &g.type_ab) || !dtype_of(lb->type, &g.type_b) ||
+        !dtype_of(lc->type, &g.type_c)) {
         return NOT_SUPPORTED;
     }
     enum dtype scale = e->scale == 1 ? DTYPE_F64 : DTYPE_F32;
@@ -266,3 +343,84 @@ FAKE_EXPORT int hipblasLtMatmul(void *handle, void *desc, const void *alpha, con
     fake_log_hipblaslt(&g);
     return fake_gemm_run(&g) == 0 ? OK : EXECUTION_FAILED;
 }
+
+#ifdef FAKE_CUDA
+/* --- every algorithm: five ids with tiles and stages ------------------------------------------- */
+
+FAKE_EXPORT int cublasLtMatmulAlgoGetIds(void *handle, int compute, int scale, int a, int b, int c,
+                                         int d, int wanted, int *ids, int *count)
+{
+    (void)handle, (void)compute, (void)scale, (void)a, (void)b, (void)c, (void)d;
+    for (*count = 0; *count < wanted && *count < FAKE_SOLUTIONS; ++*count) {
+        ids[*count] = *count;
+    }
+    return OK;
+}
+
+FAKE_EXPORT int cublasLtMatmulAlgoInit(void *handle, int compute, int scale, int a, int b, int c,
+                                       int d, int id, struct algorithm *algorithm)
+{
+    (void)handle, (void)compute, (void)scale, (void)a, (void)b, (void)c, (void)d;
+    *algorithm = (struct algorithm){.index = id};
+    return id < FAKE_SOLUTIONS ? OK : INVALID_VALUE;
+}
+
+FAKE_EXPORT int cublasLtMatmulAlgoCapGetAttribute(const struct algorithm *algorithm, int which,
+                                                  void *value, size_t bytes, size_t *written)
+{
+    (void)algorithm;
+    static const uint32_t tiles[] = {5, 15, 20};
+    static const uint32_t stages[] = {1, 8};
+
+    enum {
+        TILES = 6,
+        STAGES = 13
+    };
+
+    if (which != TILES && which != STAGES) {
+        memset(value, 0, bytes);
+        *written = bytes;
+        return OK;
+    }
+    *written = which == TILES ? sizeof tiles : sizeof stages;
+    if (value != NULL && bytes >= *written) {
+        memcpy(value, which == TILES ? tiles : stages, *written);
+    }
+    return OK;
+}
+
+FAKE_EXPORT int cublasLtMatmulAlgoConfigSetAttribute(struct algorithm *algorithm, int which,
+                                                     const void *value, size_t bytes)
+{
+    return which < 8 ? set((char *)algorithm + (size_t)which * 4, 4, value, bytes) : INVALID_VALUE;
+}
+
+FAKE_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const struct algorithm *algorithm, int which,
+                                                     void *value, size_t bytes, size_t *written)
+{
+    return which < 8 ? get(value, bytes, (const char *)algorithm + (size_t)which * 4, 4, written)
+                     : INVALID_VALUE;
+}
+
+/* 8 bits only as NVIDIA has them, and never both in e5m2. */
+static bool can_do(const struct desc *e, const struct layout *a, const struct layout *b)
+{
+    const int e4m3 = 28;
+    const int e5m2 = 29;
+    if (a->type != e4m3 && a->type != e5m2) {
+        return true;
+    }
+    return e->transpose_a == OPERATION_TRANSPOSE && e->transpose_b == OPERATION_NONE &&
+           !(a->type == e5m2 && b->type == e5m2) && a->rows % 16 == 0 && a->columns % 16 == 0 &&
+           a->ld % 16 == 0 && b->ld % 16 == 0;
+}
+
+FAKE_EXPORT int cublasLtMatmulAlgoCheck(void *handle, void *desc, void *a, void *b, void *c,
+                                        void *d, const struct algorithm *algorithm,
+                                        struct result *result)
+{
+    (void)handle, (void)c, (void)d;
+    *result = (struct result){.algorithm = *algorithm, .workspace = 4096};
+    return can_do(desc, a, b) ? OK : NOT_SUPPORTED;
+}
+#endif

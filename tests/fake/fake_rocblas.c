@@ -85,6 +85,7 @@ FAKE_EXPORT int rocblas_gemm_strided_batched_ex(
     if (!dtype_of(a_type, &g.type_ab) || !dtype_of(d_type, &g.type_c)) {
         return NOT_IMPLEMENTED;
     }
+    g.type_b = g.type_ab;
     enum dtype scale;
     if (!dtype_of(compute, &scale)) {
         return NOT_IMPLEMENTED;

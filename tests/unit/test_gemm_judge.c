@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ops/gemm_judge.h"
+#include "ops/gemm_scan.h"
 #include "unit.h"
 
 enum {
@@ -87,8 +88,11 @@ static void plant(const struct bench *b, double worst)
         char *p = cell_at(b, i);
         memcpy(kept, p, dtype_info(s->dtype_c)->size);
         double bound = bound_of(b, i);
-        double step = fabs(want(b, i)) * 0x1p-22; /* more than the format rounds away */
-        double off = bound == 0 ? fmax(step, 0.25) : bound + step;
+        bool narrow = dtype_info(s->dtype_c)->size < 4;
+        /* More than the format rounds away. */
+        double step = fabs(want(b, i)) * (narrow ? 0x1p-6 : 0x1p-22);
+        double off = bound == 0 ? fmax(step, narrow ? 1 : 0.25)
+                                : bound * (narrow ? 1.02 : 1) + step;
         dtype_set(s->dtype_c, p, want(b, i) + (i % 2 == 0 ? off : -off));
         double w = worst;
         struct gemm_fault f = judge(b, &w);
@@ -100,6 +104,9 @@ static void plant(const struct bench *b, double worst)
         f = judge(b, &w);
         assert_true(f.kind == GEMM_NOT_FINITE || f.kind == GEMM_LEAVES_UNWRITTEN);
         assert_int_equal(f.bad_cells, 1);
+        dtype_set(s->dtype_c, p, i % 2 == 0 ? INFINITY : -INFINITY);
+        f = judge(b, &w);
+        assert_int_equal(f.kind, GEMM_NOT_FINITE);
         memcpy(p, kept, dtype_info(s->dtype_c)->size);
     }
 }
@@ -111,7 +118,7 @@ static void every_wrong_cell_is_seen(void **state)
                                        {9, 7, 3, 3, 1}, {5, 3, 8, 0, 3},  {7, 2, 6, 1, 2},
                                        {2, 9, 4, 3, 1}, {17, 5, 33, 0, 1}};
 
-    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64};
+    static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
     struct bench b = {.arena = arena_new(0)};
     b.numbers = gemm_case_new(b.arena);
     b.layout.a = arena_alloc(b.arena, BYTES_MAX);
@@ -119,7 +126,7 @@ static void every_wrong_cell_is_seen(void **state)
     b.layout.c = arena_alloc(b.arena, BYTES_MAX);
     for (size_t i = 0; i < ARRAY_LEN(sizes) * ARRAY_LEN(dtypes); i++) {
         for (enum gemm_values v = 0; v <= GEMM_VALUES_WORST; v++) {
-            make(&b, dtypes[i % 2], v, sizes[i / 2]);
+            make(&b, dtypes[i % ARRAY_LEN(dtypes)], v, sizes[i / ARRAY_LEN(dtypes)]);
             set_all(&b);
             double worst = 0;
             assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
@@ -130,6 +137,60 @@ static void every_wrong_cell_is_seen(void **state)
     }
     arena_free(b.numbers->arena);
     arena_free(b.arena);
+}
+
+/* The vectors see every 16-bit number as a cell's own judgement does. */
+static void sixteen_bits_are_read_alike(void **state)
+{
+    (void)state;
+
+    static const enum dtype dtypes[] = {DTYPE_F16, DTYPE_BF16};
+
+    const double nothing[4] = {0};
+    for (size_t d = 0; d < ARRAY_LEN(dtypes); d++) {
+        for (uint32_t bits = 0; bits <= UINT16_MAX; bits++) {
+            const uint16_t got[4] = {(uint16_t)bits, (uint16_t)bits, (uint16_t)bits,
+                                     (uint16_t)bits};
+            double value = dtype_get(dtypes[d], got);
+            double right = isfinite(value) ? value : 1;
+            const double product[4] = {right, right, right, right};
+            const struct gemm_bound exact = {.exact = true};
+            struct gemm_column column = {.dtype = dtypes[d],
+                                         .got = (const char *)got,
+                                         .rows = 4,
+                                         .alpha = 1,
+                                         .product = product,
+                                         .c_value = nothing,
+                                         .bound = &exact,
+                                         .worst = 1};
+            assert_int_equal(gemm_column_is_fine(&column), isfinite(value));
+            const double other[4] = {right, right, right, right + (right == 0 ? 1 : right)};
+            column.product = other;
+            assert_false(gemm_column_is_fine(&column));
+        }
+    }
+}
+
+/* Infinity is no large number, however wide the bound. */
+static void infinity_of_16_bits_is_beyond_every_bound(void **state)
+{
+    (void)state;
+    const double nothing[4] = {0};
+    const double largest[4] = {65504, 65504, 65504, 65504};
+    const struct gemm_bound wide = {.absolute = 1000};
+    uint16_t got[4] = {0x7bff, 0x7bff, 0x7bff, 0x7bff};
+    struct gemm_column column = {.dtype = DTYPE_F16,
+                                 .got = (const char *)got,
+                                 .rows = 4,
+                                 .alpha = 1,
+                                 .product = largest,
+                                 .magnitude = nothing,
+                                 .c_value = nothing,
+                                 .bound = &wide,
+                                 .worst = 1};
+    assert_true(gemm_column_is_fine(&column));
+    got[2] = 0x7c00;
+    assert_false(gemm_column_is_fine(&column));
 }
 
 /* The largest error of all cells in units of the bound, whatever was known before. */
@@ -152,6 +213,31 @@ static void the_worst_is_told(void **state)
     worst = 0.9;
     assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
     assert_true(worst == 0.9);
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
+/* An algorithm that adds up parts in 16 bits says so: its results may be farther off, by so much and no more. */
+static void sums_in_the_format_of_the_result_may_be_farther_off(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {6, 5, 64, 0, 1};
+    const unsigned parts = 4;
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    make(&b, DTYPE_BF16, GEMM_VALUES_RANDOM, sizes);
+    set_all(&b);
+    double more = (parts + 1) * 0x1p-8 * b.numbers->magnitude[7]; /* alpha is -1 */
+    double worst = 0;
+    dtype_set(DTYPE_BF16, cell_at(&b, 7), want(&b, 7) + bound_of(&b, 7) + 0.8 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    b.probe.narrow_sums = parts;
+    assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+    dtype_set(DTYPE_BF16, cell_at(&b, 7), want(&b, 7) + bound_of(&b, 7) + 1.3 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
     arena_free(b.numbers->arena);
     arena_free(b.arena);
 }
@@ -187,7 +273,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_wrong_cell_is_seen),
+        cmocka_unit_test(sixteen_bits_are_read_alike),
+        cmocka_unit_test(infinity_of_16_bits_is_beyond_every_bound),
         cmocka_unit_test(the_worst_is_told),
+        cmocka_unit_test(sums_in_the_format_of_the_result_may_be_farther_off),
         cmocka_unit_test(only_bfloat16_may_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

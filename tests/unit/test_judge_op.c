@@ -143,6 +143,45 @@ static void what_is_missing_passes(void **state)
     arena_free(t.arena);
 }
 
+/* The gradient of input `which` off by that part of itself, everywhere. */
+static enum op_verdict judge_gradient(struct trial *t, size_t which, double part)
+{
+    const struct op_array *g = &t->p.grad[which];
+    double *got = arena_array(t->arena, g->count, sizeof *got);
+    struct op_array alone = *g; /* its limit as a whole without the bounds of its elements */
+    alone.bound = arena_array(t->arena, g->count, sizeof *got);
+    for (size_t i = 0; i < g->count; i++) {
+        got[i] = g->value[i] * (1 + part);
+        alone.bound[i] = INFINITY;
+    }
+    struct op_judged j;
+    op_judge(&alone, true, DTYPE_F64, got, NULL, &j);
+    return j.verdict;
+}
+
+/* The block form adds up the gates: 1.4e-5 was seen of a sound implementation in float32. */
+static void gates_of_the_delta_rule_may_be_off_by_4e_5(void **state)
+{
+    (void)state;
+
+    enum {
+        V = 2,
+        G = 3,
+        BETA = 4
+    };
+    struct trial t = make("gated_delta_rule float32 time=9 dim_k=8 dim_v=8");
+    assert_string_equal(t.p.grad[G].spec->name, "g");
+    assert_string_equal(t.p.grad[BETA].spec->name, "beta");
+    assert_string_equal(t.p.grad[V].spec->name, "v");
+    for (size_t which = G; which <= BETA; which++) {
+        assert_int_equal(judge_gradient(&t, which, 3.9e-5), OP_VERDICT_PASS);
+        assert_int_equal(judge_gradient(&t, which, 4.1e-5), OP_VERDICT_INACCURATE);
+    }
+    assert_int_equal(judge_gradient(&t, V, 0.9e-5), OP_VERDICT_PASS);
+    assert_int_equal(judge_gradient(&t, V, 1.1e-5), OP_VERDICT_INACCURATE);
+    arena_free(t.arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +191,7 @@ int main(void)
         cmocka_unit_test(an_unwritten_element_passes),
         cmocka_unit_test(a_bias_hides_in_the_worst_case),
         cmocka_unit_test(what_is_missing_passes),
+        cmocka_unit_test(gates_of_the_delta_rule_may_be_off_by_4e_5),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

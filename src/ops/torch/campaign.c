@@ -3,6 +3,7 @@
 #include "ops/torch/campaign.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/vec.h"
 
@@ -126,12 +127,27 @@ static enum status explain_fault(struct campaign *g, const struct op_problem *p,
     return ST_OK;
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool must_stop(struct campaign *g)
+{
+    g->result->stopped = g->result->stopped || (g->o->stop != NULL && g->o->stop(g->o->context));
+    return g->result->stopped;
+}
+
 static enum status run_probe(struct campaign *g, const struct op_problem *p, struct torch_row *row,
                              const struct torch_probe *probe, bool *ret_accurate, struct err *err)
 {
     struct arena_mark mark = arena_mark(g->scratch);
     struct torch_result r = {0};
+    double since = now_s();
     enum status st = torch_trial_run(g->agent, g->scratch, p, probe, &r, err);
+    row->seconds += now_s() - since;
     if (st == ST_LIMIT) {
         g->result->skipped++;
         arena_rewind(g->scratch, mark);
@@ -170,7 +186,7 @@ static enum status run_way(struct campaign *g, const struct op_problem *p, const
                            bool *ret_accurate, struct err *err)
 {
     *ret_accurate = true;
-    for (size_t i = 0; i < ARRAY_LEN(placements); i++) {
+    for (size_t i = 0; i < ARRAY_LEN(placements) && !must_stop(g); i++) {
         bool dense = placements[i].layout == TORCH_DENSE;
         if (!has_layout(p, placements[i].layout)) {
             continue;
@@ -255,7 +271,7 @@ static enum status run_either(struct campaign *g, const struct op_case *c, const
     take_rows(g, c, way, before);
     size_t probes = g->result->probes;
     bool accurate = false;
-    for (size_t i = 0; choices->choices[i] != NULL && !accurate; i++) {
+    for (size_t i = 0; choices->choices[i] != NULL && !accurate && !must_stop(g); i++) {
         struct op_case one = *c;
         struct op_problem p;
         struct arena_mark mark = arena_mark(g->scratch);
@@ -317,7 +333,7 @@ static bool wanted(const struct torch_campaign_options *o, const char *op)
 
 static enum status run_row(struct campaign *g, const struct torch_plan_row *plan, struct err *err)
 {
-    for (size_t d = 0; d < g->o->dtype_count; d++) {
+    for (size_t d = 0; d < g->o->dtype_count && !must_stop(g); d++) {
         g->done++;
         if (g->o->progress != NULL) {
             g->o->progress(
@@ -326,6 +342,7 @@ static enum status run_row(struct campaign *g, const struct torch_plan_row *plan
         }
         struct arena_mark mark = arena_mark(g->scratch);
         TRY(run_case(g, plan, g->o->dtypes[d], err));
+        g->result->cases_done += !g->result->stopped;
         arena_rewind(g->scratch, mark);
     }
     return ST_OK;
@@ -361,6 +378,7 @@ static void merge_rows(struct torch_rows *rows)
                                        twin->backward.verdict == r.backward.verdict))) {
             add_cell(&twin->forward, &r.forward);
             add_cell(&twin->backward, &r.backward);
+            twin->seconds += r.seconds;
             twin->layout = TORCH_ROW_ALL;
         } else if (!empty) {
             rows->items[kept++] = r;
@@ -391,6 +409,7 @@ enum status torch_campaign_run(struct torch_agent *agent, struct arena *a,
             }
         }
     }
+    ret_result->cases = g.total;
     arena_free(g.scratch);
     merge_rows(&ret_result->rows);
     return st;

@@ -21,6 +21,8 @@ struct torch_campaign_options {
     int deadline_ms;
     /* Called now and then; may be NULL. */
     void (*progress)(void *context, size_t done, size_t total, const char *what);
+    /* Asked before every probe; true ends the campaign. May be NULL. */
+    bool (*stop)(void *context);
     void *context;
 };
 
@@ -54,6 +56,7 @@ struct torch_row {
     struct torch_cell forward, backward;
     bool no_backward; /* the operator has none by definition */
     const char *note; /* "fully masked rows: nan", or NULL */
+    double seconds;   /* of its probes in the user's Python, wall clock */
 };
 
 struct torch_rows {
@@ -66,6 +69,8 @@ struct torch_campaign_result {
     struct torch_rows rows;
     size_t probes;  /* cases run with an answer of any kind */
     size_t skipped; /* left out after several faults of one row, or too large for the shared file */
+    bool stopped;   /* by stop(): of `cases` (with their formats) only `cases_done` were tried */
+    size_t cases, cases_done;
 };
 
 /* ST_IO when the process was lost for good; what was found until then is in the result. */

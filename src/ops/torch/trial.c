@@ -182,9 +182,8 @@ static const char *index_text(struct arena *a, const struct op_array *array, siz
     return text;
 }
 
-/* Error against bound for every element; NaN is wrong wherever the reference is a number. */
-static enum torch_verdict judge(struct arena *a, const char *name, const struct op_array *array,
-                                const double *got, struct torch_worst *worst)
+enum torch_verdict torch_judge(struct arena *a, const char *name, const struct op_array *array,
+                               const double *got, struct torch_worst *worst)
 {
     bool wrong = false;
     double squares = 0, reference = 0, largest = 0;
@@ -279,7 +278,7 @@ static void judge_results(struct torch_agent *agent, struct arena *a, const stru
             worst_of(step, TORCH_WRONG_SHAPE);
             r->message = arena_fmt(a, "%s: %s", name, why);
         } else {
-            worst_of(step, judge(a, name, array, got, &step->worst));
+            worst_of(step, torch_judge(a, name, array, got, &step->worst));
         }
         if (is_grad) {
             seen.grad[array - p->grad] = true;

@@ -89,6 +89,11 @@ enum status torch_trial_run(struct torch_agent *agent, struct arena *a, const st
                             const struct torch_probe *probe, struct torch_result *ret_result,
                             struct err *err) MUST_USE;
 
+/* Error against bound for every element, and of the tensor as a whole where the operator limits that; NaN
+ * is wrong wherever the reference is a number. *worst is replaced by what is farther off. */
+enum torch_verdict torch_judge(struct arena *a, const char *name, const struct op_array *array,
+                               const double *got, struct torch_worst *worst);
+
 /* What an answer says without its numbers: verdicts, message, seconds, over-writes. */
 void torch_answer_read(struct arena *a, const struct tree *answer, struct torch_result *ret_result);
 
