@@ -12,6 +12,11 @@
  *                    up to 32 in A), splitk-nan (D not zeroed before it is added to), row19 (columns
  *                    from 2^19 on wrong), hang, crash, heuristic-crash, illegal, old-version
  *
+ *   ASSAY_FAKE_HIP_DEVICES  how many devices; 1 unless set
+ *   ASSAY_FAKE_RCCL  a list of words with the rank they concern behind them: wrong (the last element of large
+ *                    sums), zero (nothing is written), hang (a start that never returns), stuck (an end that never
+ *                    comes), slow (3 ms late at each operation), fail (an error code), crash
+ *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".
  */
@@ -32,6 +37,9 @@ bool fake_asked(const char *variable, const char *word);
 /* In libamdhip64: runs work(context) as a kernel would run: a wild access in it is a page fault of
  * the GPU. Returns the HIP error, 0 for none. */
 FAKE_EXPORT int fake_hip_kernel(void (*work)(void *context), void *context);
+
+/* In libamdhip64: what is queued on the device, run when it is waited for. */
+FAKE_EXPORT void fake_hip_at_sync(void (*work)(void));
 
 enum {
     FAKE_SOLUTIONS = 5,
