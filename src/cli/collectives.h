@@ -55,6 +55,7 @@ struct collectives_rank {
     bool answered;                       /* the present step */
     unsigned entered, queued, done;      /* number of the last trial */
     double arrival_s, arrival_spread_s;  /* median, robust deviation; NAN when not measured */
+    double arrivals;                     /* how many times it was measured */
 };
 
 struct collectives_wrong {

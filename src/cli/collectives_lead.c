@@ -186,7 +186,7 @@ static void tell_failed(struct collectives_lead *l, int rank, struct str words, 
         lacks ? "collectives-not-tried" : "collectives-failed",
         lacks ? arena_fmt(l->arena, "Collectives cannot be tried on %s",
                           collectives_rank_name(&l->result, rank))
-              : arena_fmt(l->arena, "%s failed in %s", collectives_rank_name(&l->result, rank),
+              : arena_fmt(l->arena, "Failed on %s: %s", collectives_rank_name(&l->result, rank),
                           trial_text(l)),
         str_dup(l->arena, words));
     if (!lacks) {
@@ -228,6 +228,7 @@ static void take_samples(struct collectives_lead *l, int rank, struct str rest)
     double median = stats_median(l->arena, v, n);
     if (l->now->trial.aim == COLLECTIVE_ARRIVE) {
         l->result.rank[rank].arrival_s = median;
+        l->result.rank[rank].arrivals = (double)n;
         l->result.rank[rank].arrival_spread_s = stats_robust_sd(l->arena, v, n);
     } else if (!(l->now->seconds >= median)) {
         l->now->seconds = median; /* of the slowest rank */

@@ -18,9 +18,11 @@ static const double giga = 1e9;
 static const double micro = 1e-6;
 /* A rank is late where it comes so much later than the middle one, ... */
 static const double late_ratio = 1.5;
-/* ... and later by so much, which no scheduler explains, and by more than it varies. */
+/* ... and later by so much, which no scheduler explains, and by so many standard errors of its median. */
 static const double late_least_s = 0.5e-3;
-static const double late_spreads = 3;
+static const double late_errors = 4;
+/* Standard error of a median of normal values over their deviation / sqrt(n): sqrt(pi / 2). */
+static const double median_error = 1.2533;
 
 const char *collectives_rank_name(const struct collectives_result *r, int rank)
 {
@@ -91,7 +93,7 @@ static void add_wrong(const struct collectives_result *r, const struct collectiv
         *VEC_PUSH(r->arena, &f->evidence) = (struct evidence){
             .source = collectives_rank_name(r, w->rank),
             .text = arena_fmt(r->arena,
-                              "%s of %zu bytes in %s: %zu of the elements are wrong, the first is %zu: %g, not %g%s",
+                              "%s of %zu bytes in %s: %zu wrong, the first is element %zu: %g, not %g%s",
                               collective_op_name(t->trial.op), bytes_of(r, &t->trial),
                               dtype_info(t->trial.type)->name, w->wrong.elements, w->wrong.first,
                               w->wrong.got, w->wrong.wanted, beyond)};
@@ -150,7 +152,7 @@ static bool is_late(const struct collectives_rank *k, double usual)
 {
     double later = k->arrival_s - usual;
     return k->arrival_s > late_ratio * usual && later > late_least_s &&
-           later > late_spreads * k->arrival_spread_s;
+           later > late_errors * median_error * k->arrival_spread_s / sqrt(k->arrivals);
 }
 
 static void judge_arrivals(const struct collectives_result *r, struct finding_list *to)

@@ -92,6 +92,7 @@ static enum status read_row(struct arena *a, const struct row *r, struct launche
     int here = 0;
     l->name = r->name;
     l->has_mpi = r->has_mpi;
+    l->one_machine = false;
     TRY(number(r->ranks, 1, RENDEZVOUS_RANKS_MAX, &l->ranks, err));
     TRY(number(r->rank, 0, l->ranks - 1, &l->rank, err));
     if (of(r->local_rank) != NULL) {

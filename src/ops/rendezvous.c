@@ -22,7 +22,7 @@ enum {
     VERSION = 1,
     STRANGERS_MAX = 64,
     HELLO_MAX = 512,
-    READ_BYTES = 65536,
+    READ_BYTES = 1024,
     RETRY_NS = 100000000
 };
 
@@ -149,12 +149,11 @@ static bool fill(struct rendezvous *r, struct rendezvous_peer *p, size_t most)
         p->filled -= p->taken;
         p->taken = 0;
     }
-    size_t step = most < READ_BYTES ? most : READ_BYTES;
-    if (p->capacity - p->filled < step) {
-        size_t more = p->capacity == 0 ? step : p->capacity * 2;
-        if (p->filled + step > most) {
-            return false;
-        }
+    if (p->filled >= most) {
+        return false;
+    }
+    if (p->filled == p->capacity) {
+        size_t more = p->capacity == 0 ? READ_BYTES : p->capacity * 2;
         p->line = arena_grow(r->arena, p->line, p->capacity, more);
         p->capacity = more;
     }
@@ -416,7 +415,7 @@ enum status rendezvous_write(int fd, struct str line, struct err *err)
     struct str parts[] = {line, STR("\n")};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         while (parts[i].n != 0) {
-            ssize_t n = send(fd, parts[i].p, parts[i].n, MSG_NOSIGNAL);
+            ssize_t n = send(fd, parts[i].p, parts[i].n, MSG_NOSIGNAL | (i == 0 ? MSG_MORE : 0));
             if (n < 0 && errno == EINTR) {
                 continue;
             }

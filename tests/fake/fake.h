@@ -15,7 +15,7 @@
  *   ASSAY_FAKE_HIP_DEVICES  how many devices; 1 unless set
  *   ASSAY_FAKE_RCCL  a list of words with the rank they concern behind them: wrong (the last element of large
  *                    sums), zero (nothing is written), hang (a start that never returns), stuck (an end that never
- *                    comes), slow (3 ms late at each operation), fail (an error code), crash
+ *                    comes), slow (10 ms late at each operation), fail (an error code), crash
  *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".

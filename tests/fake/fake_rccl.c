@@ -25,7 +25,7 @@ enum {
     SYSTEM_ERROR = 2,
     INVALID_ARGUMENT = 4,
     GUILTY_CALL = 5, /* counted from 1: joins and small calls before it are sound */
-    LARGE_COUNT = 1000
+    LARGE_COUNT = 250
 };
 
 struct id {
@@ -170,7 +170,7 @@ static int add(struct job j, int type)
         }
     }
     if (planted(c, "slow")) {
-        struct timespec pause = {0, 3000000};
+        struct timespec pause = {0, 10000000};
         nanosleep(&pause, NULL);
     }
     if (queued == QUEUE_MAX) {
