@@ -21,6 +21,7 @@ enum {
 };
 
 static const size_t default_bytes = 256 << 20;
+static const size_t default_bytes_cpu = 4 << 20;
 static const double default_limit_s = 60;
 static const double default_wait_s = 120;
 
@@ -124,6 +125,9 @@ static enum status choose(struct cli *cli, struct collectives_job *job, int *ret
         return err_set(err, ST_ABSENT,
                        "neither CUDA nor HIP shows a GPU here (assay probe --why says why), and no launcher started "
                        "this: MPI over host memory is tried with mpirun -np N assay collectives --transport mpi");
+    }
+    if (job->kind == DEVICE_CPU && cli_value(cli, "bytes", NULL) == NULL) {
+        job->bytes = default_bytes_cpu;
     }
     if (job->mpi && !l->has_mpi) {
         return err_set(err, ST_USAGE,
@@ -258,7 +262,7 @@ static const struct option_spec options[] = {
     {"device", 0, OPTION_VALUE, "auto|cuda|hip|cpu", "Whose memory; auto: the GPUs that answer"},
     {"transport", 0, OPTION_VALUE, "auto|nccl|mpi", "NCCL or RCCL, or MPI through host memory"},
     {"library", 0, OPTION_VALUE, "PATH", "This libnccl, librccl or libmpi instead of the usual one"},
-    {"bytes", 0, OPTION_VALUE, "N", "Largest size, as in 16M; 256M unless given"},
+    {"bytes", 0, OPTION_VALUE, "N", "Largest size, as in 16M; 256M unless given, 4M over host memory alone"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Limit for one operation, 60 unless given"},
     {"wait", 0, OPTION_VALUE, "SECONDS", "How long rank 0 waits for all ranks, 120 unless given"},
     {"least-busbw", 0, OPTION_VALUE, "N", "GB/s of bus bandwidth that a large all-reduce must reach"},

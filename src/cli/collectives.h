@@ -19,7 +19,7 @@ struct collectives_job {
     enum device_kind kind; /* DEVICE_KIND_COUNT: the first GPU interface that answers */
     bool mpi;              /* through MPI and host memory */
     const char *library;   /* NULL: the usual one */
-    size_t bytes;          /* largest size */
+    size_t bytes;          /* largest size; that of rank 0 counts */
     double limit_s;        /* for one step */
     double wait_s;         /* for all ranks to come */
     double least_busbw;    /* GB/s of a large all-reduce; 0: not asked */
@@ -49,6 +49,8 @@ void collectives_lead_close(struct collectives_lead *lead, int status);
 enum {
     COLLECTIVES_TRIALS_MAX = 400
 };
+
+#define COLLECTIVES_BYTES_MAX ((size_t)8 << 30)
 
 struct collectives_rank {
     const char *host, *device, *library; /* NULL until told */

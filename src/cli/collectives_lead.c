@@ -393,7 +393,7 @@ void collectives_lead_run(struct collectives_lead *l, struct finding_list *findi
     double start_s = l->job->limit_s > 120 ? l->job->limit_s : 120; /* libraries and contexts load */
     l->findings = findings;
     plan(l);
-    if (muster(l) && ask(l, "open", "opened", n, start_s) && ask(l, "id", "id", 1, start_s) &&
+    if (muster(l) && ask(l, arena_fmt(l->arena, "open %zu", l->job->bytes), "opened", n, start_s) && ask(l, "id", "id", 1, start_s) &&
         ask(l, arena_fmt(l->arena, "join %s", l->id), "joined", n, l->job->limit_s)) {
         run_trials(l);
     }

@@ -403,6 +403,6 @@ void collectives_judge(const struct collectives_result *r, bool stopped,
     report->tables[report->table_count++] = checks_table(r);
     report->tables[report->table_count++] = bandwidth_table(r);
     report->tables[report->table_count++] = ranks_table(r);
-    report->numbers[report->number_count++] = (struct report_number){"ranks", r->ranks};
+    report->numbers[report->number_count++] = (struct report_number){"rank_count", r->ranks};
     tell_notes(r, report);
 }

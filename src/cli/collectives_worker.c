@@ -152,11 +152,15 @@ static enum status open_device(struct worker *w, enum device_kind kind, struct e
     return device_open(w->arena, kind, w->local_rank % count, &options, &w->device, err);
 }
 
-static enum status open_all(struct worker *w, struct err *err)
+static enum status open_all(struct worker *w, struct str rest, struct err *err)
 {
     const struct collectives_job *job = w->job;
     struct err second = {0};
+    uint64_t bytes;
     enum status st;
+    if (str_to_u64(rest, 10, &bytes) != ST_OK || bytes > COLLECTIVES_BYTES_MAX) {
+        return err_set(err, ST_FORMAT, "rank 0 asks for buffers of '%.*s' bytes", STR_ARG(rest));
+    }
     if (job->kind != DEVICE_KIND_COUNT) {
         st = open_device(w, job->kind, err);
     } else if ((st = open_device(w, DEVICE_CUDA, err)) != ST_OK) {
@@ -174,7 +178,7 @@ static enum status open_all(struct worker *w, struct err *err)
                        device_kind_name(w->device->info.kind));
     }
     TRY(backend->open(w->arena, job->library, &w->collective, err));
-    return collective_bench_open(w->arena, w->device, w->collective, job->bytes, &w->bench, err);
+    return collective_bench_open(w->arena, w->device, w->collective, bytes, &w->bench, err);
 }
 
 static bool answer(struct worker *w, enum status st, const char *word, const struct err *err)
@@ -188,10 +192,10 @@ static bool answer(struct worker *w, enum status st, const char *word, const str
     return false;
 }
 
-static void do_open(struct worker *w)
+static void do_open(struct worker *w, struct str rest)
 {
     struct err err = {0};
-    if (!answer(w, open_all(w, &err), "open", &err)) {
+    if (!answer(w, open_all(w, rest, &err), "open", &err)) {
         return;
     }
     const struct device_info *d = &w->device->info;
@@ -316,7 +320,7 @@ static void obey(struct worker *w)
         struct str word;
         str_cut(&rest, ' ', &word);
         if (str_is(word, "open")) {
-            do_open(w);
+            do_open(w, rest);
         } else if (str_is(word, "id")) {
             do_id(w);
         } else if (str_is(word, "join")) {

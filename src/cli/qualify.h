@@ -8,6 +8,7 @@
 #define ASSAY_CLI_QUALIFY_H
 
 #include "cli/command.h"
+#include "cli/launcher.h"
 #include "cli/stage_training.h"
 #include "diagnosis/judge.h"
 #include "facts/facts.h"
@@ -58,6 +59,11 @@ struct qualify {
     const char *folder; /* results and run folders; absolute */
     bool keep;          /* the folder stays */
     struct training_result training;
+    bool fleet;                        /* --fleet */
+    struct launcher launcher;          /* with fleet */
+    struct qualify_meeting *meeting;   /* of the ranks; NULL before stage fleet */
+    const struct stage_result *stages; /* those before `stages_done` are complete */
+    size_t stages_done;
     bool command_ran;
     double command_began; /* CLOCK_REALTIME, seconds */
     VEC_OF(struct qualify_figure) figures;
@@ -81,6 +87,23 @@ void qualify_training(struct qualify *q, struct stage_result *s);
 void qualify_command(struct qualify *q, struct stage_result *s);
 void qualify_checkpoint(struct qualify *q, struct stage_result *s);
 void qualify_resume(struct qualify *q, struct stage_result *s);
+
+/* ---- the ranks of one job (qualify_fleet.c) ---- */
+
+void qualify_collectives(struct qualify *q, struct stage_result *s);
+void qualify_fleet(struct qualify *q, struct stage_result *s);
+
+/* Reads what the launcher says, where --fleet is given. */
+enum status qualify_fleet_start(struct qualify *q, struct err *err) MUST_USE;
+
+/* Another rank of this machine does what concerns the machine. */
+bool qualify_fleet_follows(const struct qualify *q);
+
+/* A rank other than 0 waits for the verdict: its exit status. */
+int qualify_fleet_wait(struct qualify *q);
+
+/* Rank 0, after it told the verdict. */
+void qualify_fleet_release(struct qualify *q, int status);
 
 /* ---- helpers (qualify_child.c) ---- */
 
