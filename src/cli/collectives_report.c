@@ -365,7 +365,7 @@ static const char *verdict_of(const struct collectives_result *r, bool stopped,
     if (t == NULL) {
         return arena_fmt(r->arena, "%d ranks: every result is exact", r->ranks);
     }
-    return arena_fmt(r->arena, "%d ranks: every result is exact; all-reduce of %zu bytes at %.2f GB/s (busbw)",
+    return arena_fmt(r->arena, "%d ranks: every result is exact; all-reduce of %zu bytes at %.3g GB/s (busbw)",
                      r->ranks, bytes_of(r, &t->trial), busbw(r, t));
 }
 

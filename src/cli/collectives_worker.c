@@ -347,6 +347,9 @@ _Noreturn void collectives_work(const struct collectives_job *job, int rank, int
     w.arena = job->cli->arena;
     w.scratch = arena_new(0);
     place.rank = rank;
+    if (job->launcher.rank == 0 && place.host != NULL) {
+        place.host = "127.0.0.1"; /* of its own machine, whatever name the others know it by */
+    }
     dup2(STDERR_FILENO, STDOUT_FILENO); /* NCCL and MPI print to the output, which is the report's */
     if (rendezvous_connect(w.arena, &place, rendezvous_now_s() + job->wait_s, &w.inbox.fd, &err) !=
         ST_OK) {
