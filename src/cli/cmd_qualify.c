@@ -284,6 +284,17 @@ static void gather(struct qualify *q, const struct stage_result *results, struct
     }
 }
 
+/* The qualification stands; what could not be read or kept is told with it. */
+static void all_unknown(struct qualify *q, struct finding_list *all, const char *why)
+{
+    *VEC_PUSH(q->cli->arena, all) = (struct finding){
+        .id = "history-not-used",
+        .severity = SEVERITY_UNKNOWN,
+        .title = "Earlier figures could not be compared with, or these not kept",
+        .claim = arena_strdup(q->cli->arena, why),
+        .confidence = 1};
+}
+
 static int finish(struct qualify *q, const struct stage_result *results)
 {
     struct err err = {0};
@@ -299,6 +310,12 @@ static int finish(struct qualify *q, const struct stage_result *results)
     }
     if (changes.row_count != 0) {
         report.tables[report.table_count++] = changes;
+    }
+    struct report_table history;
+    if (qualify_history(q, &all, &history, &err) != ST_OK) {
+        all_unknown(q, &all, err.text);
+    } else if (history.row_count != 0 && report.table_count < ARRAY_LEN(report.tables)) {
+        report.tables[report.table_count++] = history;
     }
     findings_sort(&all);
     int status = session_exit(&all);
@@ -372,7 +389,7 @@ static int run_qualify(struct cli *cli)
     if (session_knowledge(cli, &q.k, &err) != ST_OK ||
         session_collect(cli, q.k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
                         &q.facts, &err) != ST_OK ||
-        qualify_open_folder(&q, &err) != ST_OK) {
+        qualify_history_check(&q, &err) != ST_OK || qualify_open_folder(&q, &err) != ST_OK) {
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     trial_catch_signals();
@@ -399,6 +416,8 @@ static const char *const description[] = {
     "--save DIR keeps qualification.json, report.html and the run folders; with a training command they are "
     "always kept. --baseline compares with an earlier qualification.json; given several times, the noise of "
     "figures is measured instead of assumed.",
+    "--history FILE keeps figures of every qualification under host, device and stack (step time, matrix rates, "
+    "bandwidths, launch latency) and warns where one is slower than this machine used to be, by more than it varies.",
     NULL,
 };
 
@@ -435,6 +454,8 @@ static const struct option_spec options[] = {
     {"fleet-wait", 0, OPTION_VALUE, "SECONDS",
      "How long ranks wait for each other, 3600 unless given"},
     {"collective-bytes", 0, OPTION_VALUE, "N", "Largest size of collectives, as in 16M"},
+    {"history", 0, OPTION_VALUE, "FILE",
+     "Hold figures against this machine's own in FILE (SQLite), and add them to it"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     REPORT_OPTIONS,
     {0},

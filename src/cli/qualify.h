@@ -55,6 +55,7 @@ struct qualify {
     bool other_machine; /* --root */
     const char *device; /* "cpu" or "cuda" (HIP as well): what is qualified */
     bool device_named;  /* by the user */
+    const char *backend; /* "cuda", "hip": of the first GPU that stage device saw; NULL: none */
     const char *python; /* interpreter with the user's PyTorch; NULL: none was named */
     const char *folder; /* results and run folders; absolute */
     bool keep;          /* the folder stays */
@@ -152,6 +153,12 @@ void qualify_judge_switches(struct qualify *q, const char *name, const char *fol
 enum status qualify_baseline(struct qualify *q, const struct report *now,
                              struct finding_list *findings, struct report_table *ret_table,
                              struct err *err) MUST_USE;
+
+/* Compares figures with what the file of --history knows of this machine, and adds them to it. */
+enum status qualify_history(struct qualify *q, struct finding_list *findings,
+                            struct report_table *ret_table, struct err *err) MUST_USE;
+/* Before anything is run: can that file be used? */
+enum status qualify_history_check(struct qualify *q, struct err *err) MUST_USE;
 
 /* The folder of --save, or a temporary one. */
 enum status qualify_open_folder(struct qualify *q, struct err *err) MUST_USE;
