@@ -311,6 +311,7 @@ static int finish(struct qualify *q, const struct stage_result *results)
     if (changes.row_count != 0) {
         report.tables[report.table_count++] = changes;
     }
+    qualify_judge_limits(q, &all);
     struct report_table history;
     if (qualify_history(q, &all, &history, &err) != ST_OK) {
         all_unknown(q, &all, err.text);
@@ -369,11 +370,16 @@ static enum status check_options(struct cli *cli, struct err *err)
 static int run_qualify(struct cli *cli)
 {
     struct err err = {0};
+    struct qualify q = {.cli = cli};
+    if (qualify_plan(&q, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
     const char *device = cli_value(cli, "device", "auto");
     bool asked[ARRAY_LEN(stages)];
     struct stage_result *results = arena_array(cli->arena, ARRAY_LEN(stages), sizeof *results);
-    struct qualify q = {
+    q = (struct qualify){
         .cli = cli,
+        .limits = q.limits,
         .full = strcmp(cli_value(cli, "level", "quick"), "full") == 0,
         .other_machine = strcmp(cli_value(cli, "root", ""), "") != 0,
         .device_named = strcmp(device, "auto") != 0,
@@ -416,6 +422,8 @@ static const char *const description[] = {
     "--save DIR keeps qualification.json, report.html and the run folders; with a training command they are "
     "always kept. --baseline compares with an earlier qualification.json; given several times, the noise of "
     "figures is measured instead of assumed.",
+    "--plan FILE holds all of this in a YAML file: stages, level, training command, expectations, baselines, and limits of "
+    "figures; what the command line says goes before it (docs/qualify.md).",
     "--history FILE keeps figures of every qualification under host, device and stack (step time, matrix rates, "
     "bandwidths, launch latency) and warns where one is slower than this machine used to be, by more than it varies.",
     NULL,
@@ -431,6 +439,7 @@ static const struct example examples[] = {
      "after an update: what got worse?"},
     {"srun --ntasks-per-node=8 assay qualify --fleet --python /srv/venv",
      "all nodes of an allocation, and what lies between them"},
+    {"assay qualify --plan qualify.yaml", "what is asked for, kept in a file"},
     {"assay qualify --format junit -o qualify.xml",
      "gate a CI job; exit 0 only when nothing is wrong"},
     {0},
@@ -456,6 +465,8 @@ static const struct option_spec options[] = {
     {"collective-bytes", 0, OPTION_VALUE, "N", "Largest size of collectives, as in 16M"},
     {"history", 0, OPTION_VALUE, "FILE",
      "Hold figures against this machine's own in FILE (SQLite), and add them to it"},
+    {"plan", 0, OPTION_VALUE, "FILE",
+     "Take stages, command, expectations and limits of figures from this YAML file"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     REPORT_OPTIONS,
     {0},

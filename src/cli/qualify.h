@@ -36,6 +36,12 @@ struct qualify_figure {
     double value; /* more is better */
 };
 
+/* Limits of a figure from a plan; NAN: none. */
+struct qualify_limit {
+    const char *name;
+    double least, most;
+};
+
 /* A switch of the environment, or an expectation, and what became of it. */
 struct qualify_switch {
     const char *name, *value, *result, *evidence;
@@ -68,6 +74,7 @@ struct qualify {
     bool command_ran;
     double command_began; /* CLOCK_REALTIME, seconds */
     VEC_OF(struct qualify_figure) figures;
+    VEC_OF(struct qualify_limit) limits;
     VEC_OF(struct qualify_switch) switches;
     VEC_OF(struct qualify_path) paths;
     struct text_list runs;         /* run folders that were kept */
@@ -153,6 +160,10 @@ void qualify_judge_switches(struct qualify *q, const char *name, const char *fol
 enum status qualify_baseline(struct qualify *q, const struct report *now,
                              struct finding_list *findings, struct report_table *ret_table,
                              struct err *err) MUST_USE;
+
+/* Adds what the file of --plan says to the options, the operands and the limits. ST_FORMAT names line and key. */
+enum status qualify_plan(struct qualify *q, struct err *err) MUST_USE;
+void qualify_judge_limits(struct qualify *q, struct finding_list *findings);
 
 /* Compares figures with what the file of --history knows of this machine, and adds them to it. */
 enum status qualify_history(struct qualify *q, struct finding_list *findings,

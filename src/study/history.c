@@ -15,7 +15,7 @@ enum {
 };
 
 static const double least_noise = 0.08;
-static const double assumed_noise = 0.30;
+static const double assumed_noise = 0.50;
 static const double deviations = 4;
 
 struct history {

@@ -60,7 +60,7 @@ struct history_verdict {
     bool worse;         /* !(ratio <= bound) */
 };
 
-/* Bound: 1 + max(8 %, 4 * 1.4826 MAD / median) from HISTORY_MEASURED values on, else 1.3. count > 0. */
+/* Bound: 1 + max(8 %, 4 * 1.4826 MAD / median) from HISTORY_MEASURED values on, else 1.5. count > 0. */
 struct history_verdict history_judge(struct arena *a, const double *values, size_t count,
                                      const struct history_figure *now);
 

@@ -61,7 +61,7 @@ static void bounds(void **state)
     now = (struct history_figure){"launch", "us", true, 1.2};
     const double one[] = {1.0};
     v = history_judge(b->a, one, 1, &now);
-    assert_true(!v.measured && !v.worse && fabs(v.ratio - 1.2) < 1e-9 && fabs(v.bound - 1.3) < 1e-9);
+    assert_true(!v.measured && !v.worse && fabs(v.ratio - 1.2) < 1e-9 && fabs(v.bound - 1.5) < 1e-9);
     now.value = INFINITY;
     assert_true(history_judge(b->a, one, 1, &now).worse);
 }
