@@ -12,6 +12,7 @@
  *                    up to 32 in A), splitk-nan (D not zeroed before it is added to), row19 (columns
  *                    from 2^19 on wrong), hang, crash, heuristic-crash, illegal, old-version
  *
+ *   ASSAY_FAKE_NVML  see fake_nvml.c
  *   ASSAY_FAKE_HIP_DEVICES  how many devices; 1 unless set
  *   ASSAY_FAKE_RCCL  a list of words with the rank they concern behind them: wrong (the last element of large
  *                    sums), zero (nothing is written), hang (a start that never returns), stuck (an end that never
