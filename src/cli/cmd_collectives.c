@@ -78,7 +78,8 @@ static enum status read_options(struct cli *cli, struct collectives_job *job, st
     }
     job->mpi = strcmp(transport, "mpi") == 0 || job->kind == DEVICE_CPU;
     if (job->kind == DEVICE_CPU && strcmp(transport, "nccl") == 0) {
-        return err_set(err, ST_USAGE, "NCCL and RCCL take memory of GPUs: --device cpu goes through MPI");
+        return err_set(err, ST_USAGE,
+                       "NCCL and RCCL take memory of GPUs: --device cpu goes through MPI");
     }
     job->library = cli_value(cli, "library", NULL);
     return ST_OK;
@@ -122,9 +123,10 @@ static enum status choose(struct cli *cli, struct collectives_job *job, int *ret
         job->mpi = true;
         job->kind = DEVICE_CPU;
     } else if (l->name == NULL) {
-        return err_set(err, ST_ABSENT,
-                       "neither CUDA nor HIP shows a GPU here (assay probe --why says why), and no launcher started "
-                       "this: MPI over host memory is tried with mpirun -np N assay collectives --transport mpi");
+        return err_set(
+            err, ST_ABSENT,
+            "neither CUDA nor HIP shows a GPU here (assay probe --why says why), and no launcher started "
+            "this: MPI over host memory is tried with mpirun -np N assay collectives --transport mpi");
     }
     if (job->kind == DEVICE_CPU && cli_value(cli, "bytes", NULL) == NULL) {
         job->bytes = default_bytes_cpu;
@@ -154,7 +156,8 @@ static int wait_for(struct cli *cli, int rank, pid_t pid)
     while (waitpid(pid, &status, 0) < 0) {
     }
     if (WIFSIGNALED(status)) {
-        return cli_fail(cli, EXIT_FAULT, "rank %d crashed in the device's or the collective library: signal %d (%s)",
+        return cli_fail(cli, EXIT_FAULT,
+                        "rank %d crashed in the device's or the collective library: signal %d (%s)",
                         rank, WTERMSIG(status), strsignal(WTERMSIG(status)));
     }
     return WEXITSTATUS(status);
@@ -212,7 +215,8 @@ static int run_collectives(struct cli *cli)
     struct collectives_job job = {.cli = cli};
     int devices = 0;
     if (cli->operands.count != 0) {
-        return cli_fail(cli, EXIT_USAGE, "collectives takes no operand: '%s'", cli->operands.items[0]);
+        return cli_fail(cli, EXIT_USAGE, "collectives takes no operand: '%s'",
+                        cli->operands.items[0]);
     }
     if (read_options(cli, &job, &err) != ST_OK ||
         launcher_read(cli->arena, &job.launcher, &err) != ST_OK ||
@@ -253,7 +257,8 @@ static const char *const description[] = {
 static const struct example examples[] = {
     {"assay collectives", "all GPUs of this machine"},
     {"srun --ntasks-per-node=8 --gpus-per-node=8 assay collectives", "all GPUs of an allocation"},
-    {"mpirun -np 4 assay collectives --transport mpi", "MPI over host memory: the fall-back and its price"},
+    {"mpirun -np 4 assay collectives --transport mpi",
+     "MPI over host memory: the fall-back and its price"},
     {"assay collectives --least-busbw 300", "fail where NVLink does not carry what it should"},
     {0},
 };
@@ -261,11 +266,14 @@ static const struct example examples[] = {
 static const struct option_spec options[] = {
     {"device", 0, OPTION_VALUE, "auto|cuda|hip|cpu", "Whose memory; auto: the GPUs that answer"},
     {"transport", 0, OPTION_VALUE, "auto|nccl|mpi", "NCCL or RCCL, or MPI through host memory"},
-    {"library", 0, OPTION_VALUE, "PATH", "This libnccl, librccl or libmpi instead of the usual one"},
-    {"bytes", 0, OPTION_VALUE, "N", "Largest size, as in 16M; 256M unless given, 4M over host memory alone"},
+    {"library", 0, OPTION_VALUE, "PATH",
+     "This libnccl, librccl or libmpi instead of the usual one"},
+    {"bytes", 0, OPTION_VALUE, "N",
+     "Largest size, as in 16M; 256M unless given, 4M over host memory alone"},
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Limit for one operation, 60 unless given"},
     {"wait", 0, OPTION_VALUE, "SECONDS", "How long rank 0 waits for all ranks, 120 unless given"},
-    {"least-busbw", 0, OPTION_VALUE, "N", "GB/s of bus bandwidth that a large all-reduce must reach"},
+    {"least-busbw", 0, OPTION_VALUE, "N",
+     "GB/s of bus bandwidth that a large all-reduce must reach"},
     {"rendezvous", 0, OPTION_VALUE, "HOST:PORT", "Where rank 0 waits for the others"},
     {"format", 'f', OPTION_VALUE, "text|json|junit|html|markdown", "Form of the result"},
     {"json", 'j', OPTION_FLAG, NULL, "Same as --format json"},

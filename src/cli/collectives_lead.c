@@ -63,7 +63,9 @@ static void plan(struct collectives_lead *l)
 {
     static const size_t checked[] = {8, 1000, 65000, 1 << 20, 16 << 20, 256 << 20};
     static const size_t timed[] = {8, 64 << 10, 1 << 20, 16 << 20, 256 << 20};
+
     static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I32};
+
     l->result.trials = arena_array(l->arena, COLLECTIVES_TRIALS_MAX, sizeof *l->result.trials);
     for (size_t s = 0; s < ARRAY_LEN(checked) && checked[s] <= l->job->bytes; s++) {
         for (size_t t = 0; t < ARRAY_LEN(types); t++) {
@@ -127,10 +129,11 @@ static void tell_hang(struct collectives_lead *l, double limit_s)
                                        "did not end it"};
     struct finding *f = stop(l, SEVERITY_ERROR, "collectives-hang", "", "");
     bool titled = false;
-    f->claim = arena_fmt(l->arena,
-                         "%s had not ended on all ranks after %.0f s. In a training this is the job that stands "
-                         "still and says nothing.",
-                         trial_text(l), limit_s);
+    f->claim = arena_fmt(
+        l->arena,
+        "%s had not ended on all ranks after %.0f s. In a training this is the job that stands "
+        "still and says nothing.",
+        trial_text(l), limit_s);
     for (int step = l->now == NULL ? 2 : 0; step < 3; step++) {
         int count = 0;
         const char *names = behind(l, step, &count);
@@ -141,17 +144,18 @@ static void tell_hang(struct collectives_lead *l, double limit_s)
             f->title = arena_fmt(l->arena, "Hung in %s: %s %s", trial_text(l), names, what[step]);
             titled = true;
         }
-        *VEC_PUSH(l->arena, &f->evidence) = (struct evidence){
-            .source = what[step], .text = names};
+        *VEC_PUSH(l->arena, &f->evidence) = (struct evidence){.source = what[step], .text = names};
     }
     if (!titled) {
         f->title = arena_fmt(l->arena, "Hung in %s: all ranks arrived, and none ended it",
                              trial_text(l));
     }
-    *VEC_PUSH(l->arena, &f->remedy) = "run it once more with NCCL_DEBUG=INFO in the environment: its last lines "
-                                      "name the transport (P2P, SHM, NET) that was chosen";
-    *VEC_PUSH(l->arena, &f->remedy) = "one switch at a time: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_IB_DISABLE=1; "
-                                      "what makes it pass names the path that is broken";
+    *VEC_PUSH(l->arena, &f->remedy) =
+        "run it once more with NCCL_DEBUG=INFO in the environment: its last lines "
+        "name the transport (P2P, SHM, NET) that was chosen";
+    *VEC_PUSH(l->arena, &f->remedy) =
+        "one switch at a time: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, NCCL_IB_DISABLE=1; "
+        "what makes it pass names the path that is broken";
 }
 
 static void tell_missing(struct collectives_lead *l)
@@ -165,35 +169,41 @@ static void tell_missing(struct collectives_lead *l)
     struct finding *f = stop(
         l, SEVERITY_ERROR, "collectives-rank-missing",
         arena_fmt(l->arena, "%d of %d ranks did not come: %s", count, l->result.ranks, names),
-        arena_fmt(l->arena, "The launcher counts %d ranks; after %.0f s these had not reported to rank 0.",
+        arena_fmt(l->arena,
+                  "The launcher counts %d ranks; after %.0f s these had not reported to rank 0.",
                   l->result.ranks, l->job->wait_s));
-    *VEC_PUSH(l->arena, &f->remedy) = "look at the standard error of these ranks; --wait SECONDS gives them longer";
+    *VEC_PUSH(l->arena, &f->remedy) =
+        "look at the standard error of these ranks; --wait SECONDS gives them longer";
 }
 
 static void tell_gone(struct collectives_lead *l, int rank)
 {
-    struct finding *f = stop(l, SEVERITY_ERROR, "collectives-rank-ended",
-                             arena_fmt(l->arena, "The process of %s ended in %s",
-                                       collectives_rank_name(&l->result, rank), trial_text(l)),
-                             "It crashed or was killed; the others would have waited for it for ever.");
-    *VEC_PUSH(l->arena, &f->remedy) = "its standard error and the kernel log of its machine say why (assay diagnose)";
+    struct finding *f = stop(
+        l, SEVERITY_ERROR, "collectives-rank-ended",
+        arena_fmt(l->arena, "The process of %s ended in %s",
+                  collectives_rank_name(&l->result, rank), trial_text(l)),
+        "It crashed or was killed; the others would have waited for it for ever.");
+    *VEC_PUSH(l->arena, &f->remedy) =
+        "its standard error and the kernel log of its machine say why (assay diagnose)";
 }
 
 static void tell_failed(struct collectives_lead *l, int rank, struct str words, bool lacks)
 {
-    struct finding *f = stop(
-        l, lacks ? SEVERITY_UNKNOWN : SEVERITY_ERROR,
-        lacks ? "collectives-not-tried" : "collectives-failed",
-        lacks ? arena_fmt(l->arena, "Collectives cannot be tried on %s",
-                          collectives_rank_name(&l->result, rank))
-              : arena_fmt(l->arena, "Failed on %s: %s", collectives_rank_name(&l->result, rank),
-                          trial_text(l)),
-        str_dup(l->arena, words));
+    struct finding *f = stop(l, lacks ? SEVERITY_UNKNOWN : SEVERITY_ERROR,
+                             lacks ? "collectives-not-tried" : "collectives-failed",
+                             lacks ? arena_fmt(l->arena, "Collectives cannot be tried on %s",
+                                               collectives_rank_name(&l->result, rank))
+                                   : arena_fmt(l->arena, "Failed on %s: %s",
+                                               collectives_rank_name(&l->result, rank),
+                                               trial_text(l)),
+                             str_dup(l->arena, words));
     if (!lacks) {
-        *VEC_PUSH(l->arena, &f->remedy) = "run it once more with NCCL_DEBUG=WARN in the environment: the library "
-                                          "then says where it failed";
+        *VEC_PUSH(l->arena, &f->remedy) =
+            "run it once more with NCCL_DEBUG=WARN in the environment: the library "
+            "then says where it failed";
     } else {
-        *VEC_PUSH(l->arena, &f->remedy) = "--library PATH names the library; --transport mpi takes MPI and host memory";
+        *VEC_PUSH(l->arena, &f->remedy) =
+            "--library PATH names the library; --transport mpi takes MPI and host memory";
     }
 }
 
@@ -253,13 +263,13 @@ static void take_done(struct collectives_lead *l, int rank, struct str rest)
         }
     }
     if (v[1] > 0 || v[5] != 0) {
-        *VEC_PUSH(l->arena, &l->now->wrong) = (struct collectives_wrong){
-            .rank = rank,
-            .wrong = {.elements = (size_t)v[1],
-                      .first = (size_t)v[2],
-                      .got = v[3],
-                      .wanted = v[4],
-                      .beyond = v[5] != 0}};
+        *VEC_PUSH(l->arena,
+                  &l->now->wrong) = (struct collectives_wrong){.rank = rank,
+                                                               .wrong = {.elements = (size_t)v[1],
+                                                                         .first = (size_t)v[2],
+                                                                         .got = v[3],
+                                                                         .wanted = v[4],
+                                                                         .beyond = v[5] != 0}};
     }
 }
 
@@ -390,10 +400,12 @@ void collectives_lead_run(struct collectives_lead *l, struct finding_list *findi
                           struct report *report)
 {
     int n = l->result.ranks;
-    double start_s = l->job->limit_s > 120 ? l->job->limit_s : 120; /* libraries and contexts load */
+    double start_s = l->job->limit_s > 120 ? l->job->limit_s
+                                           : 120; /* libraries and contexts load */
     l->findings = findings;
     plan(l);
-    if (muster(l) && ask(l, arena_fmt(l->arena, "open %zu", l->job->bytes), "opened", n, start_s) && ask(l, "id", "id", 1, start_s) &&
+    if (muster(l) && ask(l, arena_fmt(l->arena, "open %zu", l->job->bytes), "opened", n, start_s) &&
+        ask(l, "id", "id", 1, start_s) &&
         ask(l, arena_fmt(l->arena, "join %s", l->id), "joined", n, l->job->limit_s)) {
         run_trials(l);
     }

@@ -49,9 +49,9 @@ const char *collectives_names(const struct collectives_result *r, const bool *ma
     strbuf_init(&out, r->arena, 4000);
     for (int i = 0; i < r->ranks && told < NAMES_MAX; i++) {
         if (marked[i]) {
-            const char *join = told == 0                                   ? ""
+            const char *join = told == 0                                 ? ""
                                : told == count - 1 && count <= NAMES_MAX ? " and "
-                                                                           : ", ";
+                                                                         : ", ";
             strbuf_fmt(&out, "%s%s", join, collectives_rank_name(r, i));
             told++;
         }
@@ -92,11 +92,12 @@ static void add_wrong(const struct collectives_result *r, const struct collectiv
         const char *beyond = w->wrong.beyond ? "; bytes behind the result were written" : "";
         *VEC_PUSH(r->arena, &f->evidence) = (struct evidence){
             .source = collectives_rank_name(r, w->rank),
-            .text = arena_fmt(r->arena,
-                              "%s of %zu bytes in %s: %zu wrong, the first is element %zu: %g, not %g%s",
-                              collective_op_name(t->trial.op), bytes_of(r, &t->trial),
-                              dtype_info(t->trial.type)->name, w->wrong.elements, w->wrong.first,
-                              w->wrong.got, w->wrong.wanted, beyond)};
+            .text = arena_fmt(
+                r->arena,
+                "%s of %zu bytes in %s: %zu wrong, the first is element %zu: %g, not %g%s",
+                collective_op_name(t->trial.op), bytes_of(r, &t->trial),
+                dtype_info(t->trial.type)->name, w->wrong.elements, w->wrong.first, w->wrong.got,
+                w->wrong.wanted, beyond)};
     }
 }
 
@@ -124,14 +125,17 @@ static void judge_results(const struct collectives_result *r, struct finding_lis
     if (f != NULL) {
         int count = 0;
         const char *names = collectives_names(r, marked, &count);
-        f->title = count == r->ranks ? "Collectives give wrong results on all ranks"
-                                     : arena_fmt(r->arena, "Collectives give wrong results on %s", names);
-        f->claim = arena_fmt(r->arena,
-                             "%zu of %zu operations were not what they must be to the last bit. Ranks that add other "
-                             "gradients drift apart, and no message says so.",
-                             trials, checked);
-        *VEC_PUSH(r->arena, &f->remedy) = "one switch at a time: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, "
-                                          "NCCL_ALGO=Ring, NCCL_PROTO=Simple; what makes it pass names the path";
+        f->title = count == r->ranks
+                       ? "Collectives give wrong results on all ranks"
+                       : arena_fmt(r->arena, "Collectives give wrong results on %s", names);
+        f->claim = arena_fmt(
+            r->arena,
+            "%zu of %zu operations were not what they must be to the last bit. Ranks that add other "
+            "gradients drift apart, and no message says so.",
+            trials, checked);
+        *VEC_PUSH(r->arena, &f->remedy) =
+            "one switch at a time: NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1, "
+            "NCCL_ALGO=Ring, NCCL_PROTO=Simple; what makes it pass names the path";
     }
 }
 
@@ -167,21 +171,23 @@ static void judge_arrivals(const struct collectives_result *r, struct finding_li
     if (count == 0) {
         return;
     }
-    struct finding *f = add(r, to, SEVERITY_WARNING, "collectives-straggler",
-                            arena_fmt(r->arena, "Late at each collective: %s", names),
-                            "All ranks do the same work on their device's memory and meet; the last one sets the "
-                            "pace of all.");
+    struct finding *f = add(
+        r, to, SEVERITY_WARNING, "collectives-straggler",
+        arena_fmt(r->arena, "Late at each collective: %s", names),
+        "All ranks do the same work on their device's memory and meet; the last one sets the "
+        "pace of all.");
     for (int i = 0; i < r->ranks; i++) {
         if (marked[i]) {
             *VEC_PUSH(r->arena, &f->evidence) = (struct evidence){
                 .source = collectives_rank_name(r, i),
-                .text = arena_fmt(r->arena, "comes after %.3f ms (spread %.3f), the middle rank after %.3f ms",
-                                  r->rank[i].arrival_s * 1e3, r->rank[i].arrival_spread_s * 1e3,
-                                  usual * 1e3)};
+                .text = arena_fmt(
+                    r->arena, "comes after %.3f ms (spread %.3f), the middle rank after %.3f ms",
+                    r->rank[i].arrival_s * 1e3, r->rank[i].arrival_spread_s * 1e3, usual * 1e3)};
         }
     }
-    *VEC_PUSH(r->arena, &f->remedy) = "assay probe --figures there and on a healthy rank; look for throttling, another "
-                                      "process on the device, a busy or wrongly bound processor core";
+    *VEC_PUSH(r->arena, &f->remedy) =
+        "assay probe --figures there and on a healthy rank; look for throttling, another "
+        "process on the device, a busy or wrongly bound processor core";
 }
 
 /* ---- bandwidth ---- */
@@ -222,7 +228,8 @@ static void judge_bandwidth(const struct collectives_result *r, struct finding_l
             "--least-busbw speaks of an all-reduce of 16 MiB or more.");
     } else if (!(busbw(r, t) >= least)) {
         add(r, to, SEVERITY_WARNING, "collectives-slow",
-            arena_fmt(r->arena, "all-reduce of %zu bytes: bus bandwidth %.1f GB/s, %.1f were asked for",
+            arena_fmt(r->arena,
+                      "all-reduce of %zu bytes: bus bandwidth %.1f GB/s, %.1f were asked for",
                       bytes_of(r, &t->trial), busbw(r, t), least),
             "The links or the way NCCL took over them are slower than was asked for.");
     }
@@ -365,8 +372,9 @@ static const char *verdict_of(const struct collectives_result *r, bool stopped,
     if (t == NULL) {
         return arena_fmt(r->arena, "%d ranks: every result is exact", r->ranks);
     }
-    return arena_fmt(r->arena, "%d ranks: every result is exact; all-reduce of %zu bytes at %.3g GB/s (busbw)",
-                     r->ranks, bytes_of(r, &t->trial), busbw(r, t));
+    return arena_fmt(
+        r->arena, "%d ranks: every result is exact; all-reduce of %zu bytes at %.3g GB/s (busbw)",
+        r->ranks, bytes_of(r, &t->trial), busbw(r, t));
 }
 
 static void tell_notes(const struct collectives_result *r, struct report *report)

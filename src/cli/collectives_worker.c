@@ -174,7 +174,8 @@ static enum status open_all(struct worker *w, struct str rest, struct err *err)
                                                    ? &collective_backend_mpi
                                                    : collective_backend_of(w->device->info.kind);
     if (backend == NULL) {
-        return err_set(err, ST_UNSUPPORTED, "no collective library takes memory of %s; --transport mpi does",
+        return err_set(err, ST_UNSUPPORTED,
+                       "no collective library takes memory of %s; --transport mpi does",
                        device_kind_name(w->device->info.kind));
     }
     TRY(backend->open(w->arena, job->library, &w->collective, err));
@@ -350,7 +351,8 @@ _Noreturn void collectives_work(const struct collectives_job *job, int rank, int
     if (job->launcher.rank == 0 && place.host != NULL) {
         place.host = "127.0.0.1"; /* of its own machine, whatever name the others know it by */
     }
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* NCCL and MPI print to the output, which is the report's */
+    dup2(STDERR_FILENO,
+         STDOUT_FILENO); /* NCCL and MPI print to the output, which is the report's */
     if (rendezvous_connect(w.arena, &place, rendezvous_now_s() + job->wait_s, &w.inbox.fd, &err) !=
         ST_OK) {
         _exit(cli_fail(job->cli, EXIT_UNKNOWN, "%s", err.text));

@@ -66,7 +66,8 @@ static const char *of(const char *name)
 static enum status number(const char *name, int least, int most, int *ret_number, struct err *err)
 {
     uint64_t n = 0;
-    if (str_to_u64(str_of(of(name)), 10, &n) != ST_OK || n < (uint64_t)least || n > (uint64_t)most) {
+    if (str_to_u64(str_of(of(name)), 10, &n) != ST_OK || n < (uint64_t)least ||
+        n > (uint64_t)most) {
         return err_set(err, ST_FORMAT, "%s is '%s': a number from %d to %d was expected", name,
                        of(name), least, most);
     }
@@ -109,11 +110,11 @@ static enum status read_row(struct arena *a, const struct row *r, struct launche
     const char *first = of(r->job[0]);
     const char *second = of(r->job[1]);
     /* Without a name: the ranks of one machine have one parent, the launcher or its daemon. */
-    l->job = plain(a, first == NULL && second == NULL
-                          ? arena_fmt(a, "%s-%d", l->one_machine ? "parent" : "job",
-                                      l->one_machine ? (int)getppid() : l->ranks)
-                          : arena_fmt(a, "%s.%s", first != NULL ? first : "",
-                                      second != NULL ? second : ""));
+    l->job = plain(
+        a, first == NULL && second == NULL
+               ? arena_fmt(a, "%s-%d", l->one_machine ? "parent" : "job",
+                           l->one_machine ? (int)getppid() : l->ranks)
+               : arena_fmt(a, "%s.%s", first != NULL ? first : "", second != NULL ? second : ""));
     return ST_OK;
 }
 
@@ -186,9 +187,10 @@ enum status launcher_place(struct arena *a, const struct launcher *l, const char
         }
     }
     if (p.socket == NULL && p.host == NULL) {
-        return err_set(err, ST_USAGE,
-                       "the ranks are on several machines and nothing says where rank 0 is: set MASTER_ADDR to its "
-                       "machine for all ranks (mpirun -x MASTER_ADDR=node01), or give --rendezvous HOST:PORT");
+        return err_set(
+            err, ST_USAGE,
+            "the ranks are on several machines and nothing says where rank 0 is: set MASTER_ADDR to its "
+            "machine for all ranks (mpirun -x MASTER_ADDR=node01), or give --rendezvous HOST:PORT");
     }
     *ret_place = p;
     return ST_OK;

@@ -25,7 +25,8 @@ enum {
 };
 
 static const double default_wait_s = 3600;
-static const double collectives_limit_s = 7200; /* beside the wait for the ranks; its steps have their own */
+static const double collectives_limit_s =
+    7200; /* beside the wait for the ranks; its steps have their own */
 
 /* What one rank sent. */
 struct member {
@@ -103,8 +104,8 @@ static void add_figure(struct qualify *q, const struct report *r)
         }
     }
     if (best.kind == VALUE_REAL && q->launcher.ranks > 1) {
-        *VEC_PUSH(q->cli->arena, &q->figures) = (struct qualify_figure){
-            "all-reduce bus bandwidth", "GB/s", best.real};
+        *VEC_PUSH(q->cli->arena, &q->figures) = (struct qualify_figure){"all-reduce bus bandwidth",
+                                                                        "GB/s", best.real};
     }
 }
 
@@ -152,6 +153,7 @@ static struct str facts_line(struct qualify *q)
 static int own_status(const struct qualify *q, const char **ret_title)
 {
     static const enum severity worst[] = {SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_UNKNOWN};
+
     int status = EXIT_FINE;
     *ret_title = "";
     for (size_t k = 0; k < ARRAY_LEN(worst); k++) {
@@ -347,7 +349,8 @@ static void adapt(struct arena *a, struct finding_list *list)
         }
         if (f->remedy.count != 0 && strncmp(f->remedy.items[0], "assay diff ", 11) == 0) {
             f->remedy = (struct text_list){0};
-            *VEC_PUSH(a, &f->remedy) = "assay doctor --facts --json there and on another rank, and assay diff of the two";
+            *VEC_PUSH(a, &f->remedy) =
+                "assay doctor --facts --json there and on another rank, and assay diff of the two";
         }
     }
 }
@@ -365,9 +368,8 @@ static void lead(struct qualify *q, const struct rendezvous_place *place, struct
     }
     gethostname(host, sizeof host - 1);
     struct str own = facts_line(q);
-    m->members[0] = (struct member){.host = arena_strdup(a, host),
-                                    .facts = str_slice(own, 6, own.n),
-                                    .reported = true};
+    m->members[0] = (struct member){
+        .host = arena_strdup(a, host), .facts = str_slice(own, 6, own.n), .reported = true};
     gather(q);
     cli_progress(q->cli, NULL);
     compare(q, &s->findings, &err);
@@ -395,7 +397,8 @@ void qualify_fleet(struct qualify *q, struct stage_result *s)
         return;
     }
     if (launcher_place(a, &q->launcher, "fleet", NULL, &place, &err) != ST_OK) {
-        qualify_not_run(s, arena_strdup(a, err.text), "MASTER_ADDR in the environment of all ranks");
+        qualify_not_run(s, arena_strdup(a, err.text),
+                        "MASTER_ADDR in the environment of all ranks");
         return;
     }
     q->meeting = arena_alloc(a, sizeof *q->meeting);

@@ -17,8 +17,8 @@ static const double figures_limit_s = 300;
 
 /* What says which software is measured; a fact that is not known is left out. */
 static const char *const stack_facts[] = {
-    "kernel.release",        "driver.nvidia.version", "driver.amdgpu.version",
-    "hip.runtime_version",   "torch.version",
+    "kernel.release",      "driver.nvidia.version", "driver.amdgpu.version",
+    "hip.runtime_version", "torch.version",
 };
 
 /* ---- what is measured ---- */
@@ -60,8 +60,7 @@ static void measure(struct qualify *q, struct history_figure *to, size_t *count,
          * clock's own error. */
         bool latency = less_is_better(unit);
         if (x > 0 && strcmp(unit, "KiB") != 0 && !(latency && q->backend == NULL)) {
-            to[(*count)++] = (struct history_figure){
-                qualify_text(t, i, "what"), unit, latency, x};
+            to[(*count)++] = (struct history_figure){qualify_text(t, i, "what"), unit, latency, x};
         }
     }
 }
@@ -109,20 +108,22 @@ static void tell_slower(struct comparison *c, const struct history_figure *f,
     *w = (struct finding){
         .id = "history-slower",
         .severity = SEVERITY_WARNING,
-        .title = arena_fmt(a, "%s: slower than this machine's own baseline: %.2fx, bound %.2f", f->name,
-                           v->ratio, v->bound),
-        .claim = arena_fmt(a, "%.4g %s now; the median of %zu earlier %s is %.4g, with a median deviation of %.2g.",
-                           f->value, f->unit, v->count, v->count == 1 ? "run" : "runs", v->median,
-                           v->mad),
+        .title = arena_fmt(a, "%s: slower than this machine's own baseline: %.2fx, bound %.2f",
+                           f->name, v->ratio, v->bound),
+        .claim = arena_fmt(
+            a,
+            "%.4g %s now; the median of %zu earlier %s is %.4g, with a median deviation of %.2g.",
+            f->value, f->unit, v->count, v->count == 1 ? "run" : "runs", v->median, v->mad),
         .confidence = v->measured ? 0.9 : 0.6};
     *VEC_PUSH(a, &w->evidence) = (struct evidence){
         .source = cli_value(c->q->cli, "history", ""),
         .text = other_stack ? "measured on this host and device with another stack"
                             : "measured on this host, device and stack"};
-    *VEC_PUSH(a, &w->remedy) = other_stack
-                                   ? "an update of the stack may be the cause: assay diff of two snapshots names it"
-                                   : "look for another load, throttling (assay exporter, assay watch --gpus), a lower "
-                                     "power limit; then run it once more";
+    *VEC_PUSH(a, &w->remedy) =
+        other_stack
+            ? "an update of the stack may be the cause: assay diff of two snapshots names it"
+            : "look for another load, throttling (assay exporter, assay watch --gpus), a lower "
+              "power limit; then run it once more";
 }
 
 /* True: the value belongs into the baseline. */
@@ -150,12 +151,12 @@ static enum status compare(struct comparison *c, const struct history_figure *f,
         tell_slower(c, f, &v, other);
         *ret_keep = other;
     }
-    *VEC_PUSH(a, &c->rows) = (struct row){
-        f->name, now,
-        arena_fmt(a, "%.4g, deviation %.2g, n = %zu%s", v.median, v.mad, n,
-                  other ? ", another stack" : ""),
-        arena_fmt(a, "%.2fx, bound %.2f%s: %s", v.ratio, v.bound, v.measured ? "" : " (assumed)",
-                  v.worse ? "slower" : "as usual")};
+    *VEC_PUSH(a, &c->rows) = (struct row){f->name, now,
+                                          arena_fmt(a, "%.4g, deviation %.2g, n = %zu%s", v.median,
+                                                    v.mad, n, other ? ", another stack" : ""),
+                                          arena_fmt(a, "%.2fx, bound %.2f%s: %s", v.ratio, v.bound,
+                                                    v.measured ? "" : " (assumed)",
+                                                    v.worse ? "slower" : "as usual")};
     return ST_OK;
 }
 

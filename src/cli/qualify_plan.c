@@ -93,8 +93,9 @@ static enum status add_option(struct reader *r, const struct plan_key *k, const 
     }
     if (value != NULL && o->arg != NULL && strchr(o->arg, '|') != NULL &&
         !is_choice(o->arg, value)) {
-        return wrong(r, t, arena_fmt(cli->arena, "%s is '%s': one of %s was expected", k->key,
-                                     value, o->arg));
+        return wrong(
+            r, t,
+            arena_fmt(cli->arena, "%s is '%s': one of %s was expected", k->key, value, o->arg));
     }
     *VEC_PUSH(cli->arena, &cli->uses) = (struct option_use){
         .spec = o, .value = value, .operands_before = cli->operands.count};
@@ -174,9 +175,13 @@ static enum status take_limit(struct reader *r, const struct tree *t)
         known = known || strcmp(t->key, figure_names[i]) == 0;
     }
     if (!known) {
-        return wrong(r, t, arena_fmt(a, "no stage measures a figure '%s': there are blas products, training, command, "
-                                        "all-reduce bus bandwidth",
-                                     t->key));
+        return wrong(
+            r, t,
+            arena_fmt(
+                a,
+                "no stage measures a figure '%s': there are blas products, training, command, "
+                "all-reduce bus bandwidth",
+                t->key));
     }
     for (const struct tree *c = t->child; c != NULL; c = c->next) {
         double x = NAN;
@@ -219,11 +224,12 @@ static enum status unknown_key(struct reader *r, const struct tree *t)
             best = name;
         }
     }
-    return wrong(r, t, best != NULL
-                           ? arena_fmt(r->q->cli->arena, "there is no key '%s'; did you mean '%s'?",
-                                       t->key, best)
-                           : arena_fmt(r->q->cli->arena,
-                                       "there is no key '%s'; docs/qualify.md lists them", t->key));
+    return wrong(
+        r, t,
+        best != NULL
+            ? arena_fmt(r->q->cli->arena, "there is no key '%s'; did you mean '%s'?", t->key, best)
+            : arena_fmt(r->q->cli->arena, "there is no key '%s'; docs/qualify.md lists them",
+                        t->key));
 }
 
 static enum status take(struct reader *r, const struct tree *t)
@@ -258,8 +264,8 @@ enum status qualify_plan(struct qualify *q, struct err *err)
     TRY(fs_read(&live, a, r.path, PLAN_MAX, &text, err));
     TRY(tree_from_yaml(a, text, r.path, TREE_LIMITS_DEFAULT, &t, err));
     if (t == NULL || t->kind != TREE_MAP || t->count == 0) {
-        return err_set(err, ST_FORMAT, "%s: a plan is a map of keys, such as 'stages: [host, device]'",
-                       r.path);
+        return err_set(err, ST_FORMAT,
+                       "%s: a plan is a map of keys, such as 'stages: [host, device]'", r.path);
     }
     for (const struct tree *c = t->child; c != NULL; c = c->next) {
         TRY(take(&r, c));
@@ -302,10 +308,11 @@ void qualify_judge_limits(struct qualify *q, struct finding_list *findings)
                  "Below what the plan asks for.");
         }
         if (!isnan(l->most) && !(f->value <= l->most)) {
-            tell(q, findings, SEVERITY_ERROR, "plan-figure-too-high",
-                 arena_fmt(a, "%s: %.4g %s, the plan allows at most %.4g", f->name, f->value,
-                           f->unit, l->most),
-                 "Above what the plan allows: a figure that is too good is often one that measures something else.");
+            tell(
+                q, findings, SEVERITY_ERROR, "plan-figure-too-high",
+                arena_fmt(a, "%s: %.4g %s, the plan allows at most %.4g", f->name, f->value,
+                          f->unit, l->most),
+                "Above what the plan allows: a figure that is too good is often one that measures something else.");
         }
     }
 }

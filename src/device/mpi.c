@@ -4,10 +4,9 @@
  * addresses of exported objects, and MPICH (MVAPICH, Intel MPI, Cray), whose handles are numbers. An object that
  * only Open MPI exports tells which one was loaded.
  */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <string.h>
-
-#include <dlfcn.h>
 
 #include "base/str.h"
 
@@ -65,10 +64,13 @@ struct mpi {
     bool joined;
 };
 
-static const char *const names[] = {"libmpi.so.40", "libmpi.so.80", "libmpi.so.12", "libmpich.so.12",
-                                    "libmpi.so", NULL};
+static const char *const names[] = {"libmpi.so.40",   "libmpi.so.80", "libmpi.so.12",
+                                    "libmpich.so.12", "libmpi.so",    NULL};
 
-#define ROW(name, slot) {name, offsetof(struct mpi_api, slot), 0}
+#define ROW(name, slot)                   \
+ {                                        \
+  name, offsetof(struct mpi_api, slot), 0 \
+ }
 #define BOTH(name, slot) ROW(name, address.slot), ROW(name, number.slot)
 static const struct library_symbol symbols[] = {
     ROW("MPI_Init", init),
@@ -170,10 +172,11 @@ static enum status join(struct collective *c, const unsigned char id[COLLECTIVE_
         TRY(check("MPI_Comm_size", m->api.number.comm_size(world, &size), err));
     }
     if (own != rank || size != ranks) {
-        return err_set(err, ST_UNSUPPORTED,
-                       "%s says this is rank %d of %d, the launcher says %d of %d: the launcher belongs to another "
-                       "MPI; name its library with --library",
-                       m->base.library.path, own, size, rank, ranks);
+        return err_set(
+            err, ST_UNSUPPORTED,
+            "%s says this is rank %d of %d, the launcher says %d of %d: the launcher belongs to another "
+            "MPI; name its library with --library",
+            m->base.library.path, own, size, rank, ranks);
     }
     c->rank = rank;
     c->ranks = ranks;

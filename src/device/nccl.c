@@ -37,18 +37,16 @@ enum {
     OP_SUM = 0
 };
 
-#define ROW(name, slot, feature) {name, offsetof(struct nccl_api, slot), FEATURE_##feature}
+#define ROW(name, slot, feature)                           \
+ {                                                         \
+  name, offsetof(struct nccl_api, slot), FEATURE_##feature \
+ }
 static const struct library_symbol symbols[] = {
-    ROW("ncclGetVersion", version, WORDS),
-    ROW("ncclGetErrorString", error_text, WORDS),
-    ROW("ncclGetLastError", last_error, WORDS),
-    ROW("ncclGetUniqueId", get_id, CALLS),
-    ROW("ncclCommInitRank", init_rank, CALLS),
-    ROW("ncclCommDestroy", destroy, CALLS),
-    ROW("ncclAllReduce", all_reduce, CALLS),
-    ROW("ncclAllGather", all_gather, CALLS),
-    ROW("ncclReduceScatter", reduce_scatter, CALLS),
-    ROW("ncclBroadcast", broadcast, CALLS),
+    ROW("ncclGetVersion", version, WORDS),           ROW("ncclGetErrorString", error_text, WORDS),
+    ROW("ncclGetLastError", last_error, WORDS),      ROW("ncclGetUniqueId", get_id, CALLS),
+    ROW("ncclCommInitRank", init_rank, CALLS),       ROW("ncclCommDestroy", destroy, CALLS),
+    ROW("ncclAllReduce", all_reduce, CALLS),         ROW("ncclAllGather", all_gather, CALLS),
+    ROW("ncclReduceScatter", reduce_scatter, CALLS), ROW("ncclBroadcast", broadcast, CALLS),
 };
 #undef ROW
 
@@ -91,9 +89,8 @@ static enum status check(struct nccl *n, int result, const char *what, struct er
     }
     const char *text = n->api.error_text != NULL ? n->api.error_text(result) : NULL;
     const char *last = n->api.last_error != NULL ? n->api.last_error(n->comm) : NULL;
-    return err_set(err, ST_IO, "%s failed: %s (%d)%s%.300s", what,
-                   text != NULL ? text : "no text", result,
-                   last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
+    return err_set(err, ST_IO, "%s failed: %s (%d)%s%.300s", what, text != NULL ? text : "no text",
+                   result, last != NULL && last[0] != '\0' ? ": " : "", last != NULL ? last : "");
 }
 
 /* The loader's names, then those of Python environments, where PyTorch's wheels bring the library along. */
@@ -174,23 +171,21 @@ static enum status call(struct collective *c, const struct collective_call *call
     }
     switch (call->op) {
     case COLLECTIVE_ALL_REDUCE:
-        return check(n,
-                     api->all_reduce(call->send, call->recv, call->count, type, OP_SUM, n->comm,
-                                     NULL),
-                     "ncclAllReduce", err);
+        return check(
+            n, api->all_reduce(call->send, call->recv, call->count, type, OP_SUM, n->comm, NULL),
+            "ncclAllReduce", err);
     case COLLECTIVE_ALL_GATHER:
         return check(n, api->all_gather(call->send, call->recv, call->count, type, n->comm, NULL),
                      "ncclAllGather", err);
     case COLLECTIVE_REDUCE_SCATTER:
-        return check(n,
-                     api->reduce_scatter(call->send, call->recv, call->count, type, OP_SUM, n->comm,
-                                         NULL),
-                     "ncclReduceScatter", err);
+        return check(
+            n,
+            api->reduce_scatter(call->send, call->recv, call->count, type, OP_SUM, n->comm, NULL),
+            "ncclReduceScatter", err);
     default:
-        return check(n,
-                     api->broadcast(call->send, call->recv, call->count, type, call->root, n->comm,
-                                    NULL),
-                     "ncclBroadcast", err);
+        return check(
+            n, api->broadcast(call->send, call->recv, call->count, type, call->root, n->comm, NULL),
+            "ncclBroadcast", err);
     }
 }
 
@@ -209,8 +204,8 @@ static const struct collective_backend rccl_backend;
 static enum status open_nccl(struct arena *a, const char *path, struct collective **ret_collective,
                              struct err *err)
 {
-    static const char *const patterns[] = {"nvidia/nccl/lib/libnccl.so.2",
-                                           "torch/lib/libnccl.so.2", NULL};
+    static const char *const patterns[] = {"nvidia/nccl/lib/libnccl.so.2", "torch/lib/libnccl.so.2",
+                                           NULL};
     return open_library(a, &nccl_backend, path, nccl_names, patterns, ret_collective, err);
 }
 
@@ -231,9 +226,7 @@ static const struct collective_backend rccl_backend = {
 
 const struct collective_backend *collective_backend_of(enum device_kind kind)
 {
-    return kind == DEVICE_CUDA  ? &nccl_backend
-           : kind == DEVICE_HIP ? &rccl_backend
-                                : NULL;
+    return kind == DEVICE_CUDA ? &nccl_backend : kind == DEVICE_HIP ? &rccl_backend : NULL;
 }
 
 const char *collective_op_name(enum collective_op op)

@@ -50,7 +50,10 @@ enum {
                     NVML_THROTTLE_POWER_BRAKE
 };
 
-#define ROW(name, slot, feature) {name, offsetof(struct nvml_api, slot), FEATURE_##feature}
+#define ROW(name, slot, feature)                           \
+ {                                                         \
+  name, offsetof(struct nvml_api, slot), FEATURE_##feature \
+ }
 static const struct library_symbol symbols[] = {
     ROW("nvmlInit_v2", init, START),
     ROW("nvmlErrorString", error_text, READINGS),
@@ -67,7 +70,8 @@ static const struct library_symbol symbols[] = {
 };
 #undef ROW
 
-static const char *const names[] = {"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+static const char *const names[] = {"libnvidia-ml.so.1",
+                                    "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
                                     "/usr/lib/wsl/lib/libnvidia-ml.so.1", NULL};
 
 enum status nvml_open(struct arena *a, const char *path, struct nvml **ret_nvml, struct err *err)

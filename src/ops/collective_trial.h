@@ -59,8 +59,9 @@ struct collective_bench {
     struct collective *collective;
     size_t bytes; /* of each buffer, without the bytes behind it */
     void *send, *recv;
-    unsigned char *host;                     /* to compare */
-    unsigned char *staged_send, *staged_recv; /* the library takes host memory, the data are on a device */
+    unsigned char *host; /* to compare */
+    unsigned char *staged_send,
+        *staged_recv; /* the library takes host memory, the data are on a device */
 };
 
 /* What the nccl-tests call the size of an operation, in bytes: the larger of what one rank sends and receives. */

@@ -5,14 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -90,8 +90,9 @@ static enum status listen_net(const struct rendezvous_place *p, int *ret_fd, str
         if (fd >= 0) {
             close(fd);
         }
-        return err_sys(err, e, "rank 0 cannot wait for the others at port %u; name another place "
-                               "with --rendezvous HOST:PORT",
+        return err_sys(err, e,
+                       "rank 0 cannot wait for the others at port %u; name another place "
+                       "with --rendezvous HOST:PORT",
                        p->port);
     }
     *ret_fd = fd;
@@ -395,10 +396,11 @@ enum status rendezvous_connect(struct arena *a, const struct rendezvous_place *p
             break;
         }
         if (!(rendezvous_now_s() < until_s)) {
-            return err_set(err, ST_ABSENT,
-                           "rank %d does not reach rank 0 at %s (%s): did rank 0 start, and is the port "
-                           "open between the machines?",
-                           place->rank, place_text(a, place), why);
+            return err_set(
+                err, ST_ABSENT,
+                "rank %d does not reach rank 0 at %s (%s): did rank 0 start, and is the port "
+                "open between the machines?",
+                place->rank, place_text(a, place), why);
         }
         nanosleep(&pause, NULL);
     }

@@ -43,8 +43,8 @@ struct rendezvous {
     struct arena *arena;
     struct rendezvous_place place;
     int listener;
-    struct rendezvous_peer *peers; /* ranks of them */
-    int next;                      /* whose lines are looked at first */
+    struct rendezvous_peer *peers;     /* ranks of them */
+    int next;                          /* whose lines are looked at first */
     struct rendezvous_peer *strangers; /* have not said hello */
     size_t stranger_count;
     struct pollfd *fds; /* for poll(2), and whose they are */

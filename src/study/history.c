@@ -3,9 +3,8 @@
 #include "study/history.h"
 
 #include <math.h>
-#include <string.h>
-
 #include <sqlite3.h>
+#include <string.h>
 
 #include "study/stats.h"
 
@@ -29,9 +28,10 @@ static enum status fail(const struct history *h, const char *what, struct err *e
     int primary = code & 0xff;
     const char *text = sqlite3_errmsg(h->db);
     if (primary == SQLITE_NOTADB || primary == SQLITE_CORRUPT) {
-        return err_set(err, ST_FORMAT,
-                       "'%s' is no SQLite file, or is damaged (%s): give a file that --history made, or a new name",
-                       h->path, text);
+        return err_set(
+            err, ST_FORMAT,
+            "'%s' is no SQLite file, or is damaged (%s): give a file that --history made, or a new name",
+            h->path, text);
     }
     enum status st = primary == SQLITE_PERM || primary == SQLITE_AUTH || primary == SQLITE_READONLY
                          ? ST_DENIED
@@ -103,9 +103,10 @@ static enum status set_up(struct history *h, struct err *err)
     if (tables == 0 && application == 0) {
         TRY(make_tables(h, err));
     } else if (application != HISTORY_APPLICATION) {
-        return err_set(err, ST_FORMAT,
-                       "'%s' is the SQLite file of another program: give a file that --history made, or a new name",
-                       h->path);
+        return err_set(
+            err, ST_FORMAT,
+            "'%s' is the SQLite file of another program: give a file that --history made, or a new name",
+            h->path);
     } else if (version != SCHEMA) {
         return err_set(err, ST_UNSUPPORTED, "'%s' is of version %lld, this program knows %d",
                        h->path, (long long)version, SCHEMA);
@@ -210,9 +211,10 @@ enum status history_values(struct history *h, const struct history_key *key,
                            const struct history_figure *figure, double ret_values[HISTORY_RUNS],
                            size_t *ret_count, struct err *err)
 {
-    static const char sql[] = "SELECT f.value FROM figure f JOIN run r ON r.id = f.run WHERE r.host = ?1"
-                              " AND r.device = ?2 AND (?3 IS NULL OR r.stack = ?3) AND f.name = ?4 AND f.unit = ?5"
-                              " ORDER BY r.id DESC LIMIT ?6";
+    static const char sql[] =
+        "SELECT f.value FROM figure f JOIN run r ON r.id = f.run WHERE r.host = ?1"
+        " AND r.device = ?2 AND (?3 IS NULL OR r.stack = ?3) AND f.name = ?4 AND f.unit = ?5"
+        " ORDER BY r.id DESC LIMIT ?6";
     sqlite3_stmt *s = NULL;
     size_t n = 0;
     int code = sqlite3_prepare_v2(h->db, sql, -1, &s, NULL);

@@ -55,9 +55,10 @@ struct history_verdict {
     size_t count;
     double median, mad; /* MAD as it is, without a factor */
     bool measured;      /* the bound comes from the values */
-    double ratio;       /* how many times worse than the median: above 1 is worse; NaN for a value that is no number */
-    double bound;       /* highest ratio that is noise */
-    bool worse;         /* !(ratio <= bound) */
+    double
+        ratio; /* how many times worse than the median: above 1 is worse; NaN for a value that is no number */
+    double bound; /* highest ratio that is noise */
+    bool worse;   /* !(ratio <= bound) */
 };
 
 /* Bound: 1 + max(8 %, 4 * 1.4826 MAD / median) from HISTORY_MEASURED values on, else 1.5. count > 0. */

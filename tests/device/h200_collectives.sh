@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: h200_collectives.sh [OUT]
 # Collectives on a machine with two or more NVIDIA GPUs, from an unpacked dist/: NCCL of PyTorch's wheel over all GPUs in
-# one process each, then the same under torchrun's variables as a launcher would start it, the metrics of the exporter
+# one process each, then two processes as a launcher would start them, also of qualify --fleet, the metrics of the exporter
 # while the GPUs work, and one rank that is stopped in the middle. Needs no MPI. Under 90 seconds.
 set -u
 export NCCL_NVLS_ENABLE=0 # no multicast
@@ -53,6 +53,15 @@ echo "exit $? (1 where it was stopped in a trial; 0 where all was over before)"
 tail -n 1 "$out/stop0"
 kill -KILL $worker 2>/dev/null
 wait $second 2>/dev/null
+
+echo "== qualify --fleet: two ranks, one verdict"
+RANK=1 LOCAL_RANK=1 timeout 60 "$assay" qualify --fleet --only host,collectives,fleet --collective-bytes 16M >"$out/fleet1" 2>&1 &
+second=$!
+RANK=0 LOCAL_RANK=0 timeout 60 "$assay" qualify --fleet --only host,collectives,fleet --collective-bytes 16M --json >"$out/fleet0" 2>"$out/fleet0.err"
+first=$?
+wait $second
+check "rank 1 has the status of rank 0" $first $?
+python3 -c "import json; r = json.load(open('$out/fleet0')); print(r['verdict']); [print(s['name'], s['verdict'], s['summary']) for s in r['stages'] if s['verdict'] != 'not asked']"
 unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR
 
 echo "== the exporter during work"

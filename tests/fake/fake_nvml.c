@@ -76,10 +76,13 @@ FAKE_EXPORT int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *bytes)
     return device == &board ? SUCCESS : NOT_FOUND;
 }
 
-FAKE_EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned long long *count)
+FAKE_EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter,
+                                            unsigned long long *count)
 {
     *count = type == 1 ? 2 : 5;
-    return fake_asked(VARIABLE, "no-ecc") ? NOT_SUPPORTED : device == &board && counter == 0 ? SUCCESS : NOT_FOUND;
+    return fake_asked(VARIABLE, "no-ecc")     ? NOT_SUPPORTED
+           : device == &board && counter == 0 ? SUCCESS
+                                              : NOT_FOUND;
 }
 
 FAKE_EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, void *list)

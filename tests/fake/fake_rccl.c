@@ -152,7 +152,10 @@ static void run_queue(void)
 static int add(struct job j, int type)
 {
     struct comm *c = j.comm;
-    static const enum dtype types[] = {[2] = DTYPE_I32, [6] = DTYPE_F16, [7] = DTYPE_F32, [9] = DTYPE_BF16};
+
+    static const enum dtype types[] = {
+        [2] = DTYPE_I32, [6] = DTYPE_F16, [7] = DTYPE_F32, [9] = DTYPE_BF16};
+
     if (type != 2 && type != 6 && type != 7 && type != 9) {
         return INVALID_ARGUMENT;
     }
@@ -235,28 +238,38 @@ FAKE_EXPORT int ncclCommDestroy(void *comm)
     return SUCCESS;
 }
 
-FAKE_EXPORT int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op, void *comm, void *stream)
+FAKE_EXPORT int ncclAllReduce(const void *send, void *recv, size_t count, int type, int op,
+                              void *comm, void *stream)
 {
     (void)stream;
-    return op != 0 ? INVALID_ARGUMENT : add((struct job){ALL_REDUCE, comm, send, recv, count}, type);
+    return op != 0 ? INVALID_ARGUMENT
+                   : add((struct job){ALL_REDUCE, comm, send, recv, count}, type);
 }
 
-FAKE_EXPORT int ncclAllGather(const void *send, void *recv, size_t count, int type, void *comm, void *stream)
+FAKE_EXPORT int ncclAllGather(const void *send, void *recv, size_t count, int type, void *comm,
+                              void *stream)
 {
     (void)stream;
     return add((struct job){ALL_GATHER, comm, send, recv, count}, type);
 }
 
-FAKE_EXPORT int ncclReduceScatter(const void *send, void *recv, size_t count, int type, int op, void *comm,
-                                  void *stream)
+FAKE_EXPORT int ncclReduceScatter(const void *send, void *recv, size_t count, int type, int op,
+                                  void *comm, void *stream)
 {
     (void)stream;
-    return op != 0 ? INVALID_ARGUMENT : add((struct job){REDUCE_SCATTER, comm, send, recv, count}, type);
+    return op != 0 ? INVALID_ARGUMENT
+                   : add((struct job){REDUCE_SCATTER, comm, send, recv, count}, type);
 }
 
-FAKE_EXPORT int ncclBroadcast(const void *send, void *recv, size_t count, int type, int root, void *comm, void *stream)
+FAKE_EXPORT int ncclBroadcast(const void *send, void *recv, size_t count, int type, int root,
+                              void *comm, void *stream)
 {
     (void)stream;
-    return add((struct job){.kind = BROADCAST, .comm = comm, .send = send, .recv = recv, .count = count, .root = root},
+    return add((struct job){.kind = BROADCAST,
+                            .comm = comm,
+                            .send = send,
+                            .recv = recv,
+                            .count = count,
+                            .root = root},
                type);
 }

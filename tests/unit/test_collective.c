@@ -6,15 +6,15 @@
 
 #include <sys/socket.h>
 
-#include "unit.h"
-
 #include "ops/collective_trial.h"
 #include "ops/rendezvous.h"
+#include "unit.h"
 
 /* In any order: after each addition the running sum is what the type holds. */
 static void sums_are_exact(void **state)
 {
     static const enum dtype types[] = {DTYPE_BF16, DTYPE_F16, DTYPE_F32, DTYPE_I32};
+
     static const int ranks[] = {1, 2, 3, 8, 64, 129, 1000, 5000};
     (void)state;
     for (size_t t = 0; t < ARRAY_LEN(types); t++) {
@@ -74,8 +74,10 @@ static enum rendezvous_event next(struct rendezvous *r, int *rank, struct str *l
 
 static void strangers_are_turned_away(void **state)
 {
-    static const char *const garbage[] = {"GET / HTTP/1.1\r\n", "hello 1 other 1 2 x\n", "hello 1 k 2 2 x\n",
-                                          "hello 9 k 1 2 x\n", "hello 1 k 1\n", "\n", "hello 1 k -1 2 x\n"};
+    static const char *const garbage[] = {"GET / HTTP/1.1\r\n", "hello 1 other 1 2 x\n",
+                                          "hello 1 k 2 2 x\n",  "hello 9 k 1 2 x\n",
+                                          "hello 1 k 1\n",      "\n",
+                                          "hello 1 k -1 2 x\n"};
     struct arena *a = arena_new(0);
     (void)state;
     struct err err = {0};

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "unit.h"
-
 #include "study/history.h"
+#include "unit.h"
 
 struct bench {
     struct arena *a;
@@ -61,7 +60,8 @@ static void bounds(void **state)
     now = (struct history_figure){"launch", "us", true, 1.2};
     const double one[] = {1.0};
     v = history_judge(b->a, one, 1, &now);
-    assert_true(!v.measured && !v.worse && fabs(v.ratio - 1.2) < 1e-9 && fabs(v.bound - 1.5) < 1e-9);
+    assert_true(!v.measured && !v.worse && fabs(v.ratio - 1.2) < 1e-9 &&
+                fabs(v.bound - 1.5) < 1e-9);
     now.value = INFINITY;
     assert_true(history_judge(b->a, one, 1, &now).worse);
 }
@@ -111,8 +111,11 @@ static void files_that_are_none(void **state)
     struct bench *b = *state;
     struct history *h;
     struct err err = {0};
-    write_file(b->path, "this is a text, and long enough to be looked at by SQLite as a header of a file of its own, "
-                        "which it is not", 100, 0);
+    write_file(
+        b->path,
+        "this is a text, and long enough to be looked at by SQLite as a header of a file of its own, "
+        "which it is not",
+        100, 0);
     assert_int_equal(history_open(b->a, b->path, &h, &err), ST_FORMAT);
     assert_non_null(strstr(err.text, "no SQLite file"));
     assert_int_equal(history_open(b->a, "/nowhere/file", &h, &err), ST_IO);
