@@ -244,9 +244,9 @@ static const char *const description[] = {
     "on HIP, else MPI over host memory. Data are whole numbers whose sum is exact in float32, float16, bfloat16 and "
     "int32, so results must be equal to the last bit; sizes go from 8 bytes to --bytes, with odd counts. Then it "
     "measures bandwidth (algbw and busbw as the nccl-tests define them) and when each rank comes to a collective.",
-    "Without a launcher: all GPUs of this machine, one process each. Under mpirun, srun or torchrun: one rank a process; "
-    "rank 0 tells the result, and all ranks end with its exit status. Ranks on one machine meet by themselves; on several "
-    "they find rank 0 through MASTER_ADDR, Slurm's list of nodes, or --rendezvous HOST:PORT.",
+    "Without a launcher: all GPUs of this machine, one process each. Under mpirun, srun or torchrun: one rank a "
+    "process; rank 0 tells the result, and all ranks end with its exit status. Ranks on one machine meet by "
+    "themselves; on several they find rank 0 through MASTER_ADDR, Slurm's list of nodes, or --rendezvous HOST:PORT.",
     "Each step has a limit (--timeout). When it passes, the result names the ranks that did not come to the operation, "
     "that did not start it, and that did not end it; all processes are ended.",
     "Exit 0: every result is exact, nobody is late. 1: a wrong result, a hang, a failure, a late rank, or less than "

@@ -422,8 +422,8 @@ static const char *const description[] = {
     "--save DIR keeps qualification.json, report.html and the run folders; with a training command they are "
     "always kept. --baseline compares with an earlier qualification.json; given several times, the noise of "
     "figures is measured instead of assumed.",
-    "--plan FILE holds all of this in a YAML file: stages, level, training command, expectations, baselines, and limits of "
-    "figures; what the command line says goes before it (docs/qualify.md).",
+    "--plan FILE holds all of this in a YAML file: stages, level, training command, expectations, baselines, and "
+    "limits of figures; what the command line says goes before it (docs/qualify.md).",
     "--history FILE keeps figures of every qualification under host, device and stack (step time, matrix rates, "
     "bandwidths, launch latency) and warns where one is slower than this machine used to be, by more than it varies.",
     NULL,

@@ -218,10 +218,9 @@ static void throttle_reasons(const struct gpu_readings *g, struct exposition *x)
             continue;
         }
         for (size_t k = 0; k < ARRAY_LEN(reasons); k++) {
-            exposition_sample(x,
-                              (const char *[]){"gpu", number_text(index, i), "reason",
-                                               reasons[k].name, NULL},
-                              ((int64_t)v & reasons[k].bit) != 0);
+            exposition_sample(
+                x, (const char *[]){"gpu", number_text(index, i), "reason", reasons[k].name, NULL},
+                ((int64_t)v & reasons[k].bit) != 0);
         }
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See gpu_readings.h. The collectors of facts read sysfs and procfs; what they do not find out of an NVIDIA GPU, NVML tells. */
+/* See gpu_readings.h. The collectors of facts read sysfs and procfs; what they do not find out of an NVIDIA GPU, NVML
+ * tells. */
 #include "cli/gpu_readings.h"
 
 #include <math.h>

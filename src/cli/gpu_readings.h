@@ -15,12 +15,12 @@ enum {
 
 struct gpu_readings {
     struct fs fs;
-    struct arena *arena; /* of the last reading */
-    struct facts *facts; /* NULL before the first */
-    int count;           /* GPUs, at most GPU_READINGS_MAX */
-    double taken;        /* monotonic seconds */
-    struct nvml *nvml;     /* NULL: not there */
-    const char *nvml_why;  /* why it is there and cannot be used; NULL */
+    struct arena *arena;  /* of the last reading */
+    struct facts *facts;  /* NULL before the first */
+    int count;            /* GPUs, at most GPU_READINGS_MAX */
+    double taken;         /* monotonic seconds */
+    struct nvml *nvml;    /* NULL: not there */
+    const char *nvml_why; /* why it is there and cannot be used; NULL */
 };
 
 /* `root`: "" for this machine, whose NVIDIA GPUs are asked through NVML; of another root only with `nvml`, the path of

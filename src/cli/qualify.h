@@ -57,14 +57,14 @@ struct qualify {
     struct cli *cli;
     const struct knowledge *k;
     struct facts *facts;
-    bool full;          /* --level full */
-    bool other_machine; /* --root */
-    const char *device; /* "cpu" or "cuda" (HIP as well): what is qualified */
-    bool device_named;  /* by the user */
+    bool full;           /* --level full */
+    bool other_machine;  /* --root */
+    const char *device;  /* "cpu" or "cuda" (HIP as well): what is qualified */
+    bool device_named;   /* by the user */
     const char *backend; /* "cuda", "hip": of the first GPU that stage device saw; NULL: none */
-    const char *python; /* interpreter with the user's PyTorch; NULL: none was named */
-    const char *folder; /* results and run folders; absolute */
-    bool keep;          /* the folder stays */
+    const char *python;  /* interpreter with the user's PyTorch; NULL: none was named */
+    const char *folder;  /* results and run folders; absolute */
+    bool keep;           /* the folder stays */
     struct training_result training;
     bool fleet;                        /* --fleet */
     struct launcher launcher;          /* with fleet */

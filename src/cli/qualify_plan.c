@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * qualify --plan FILE: what is asked for, as a file that is kept beside the code it speaks of. A key stands for the option of
- * the same name; what the command line says goes before it. Beside options there are the training command and limits of
- * figures.
+ * qualify --plan FILE: what is asked for, as a file that is kept beside the code it speaks of. A key stands for the
+ * option of the same name; what the command line says goes before it. Beside options there are the training command
+ * and limits of figures.
  */
 #include <math.h>
 #include <string.h>

@@ -171,12 +171,13 @@ static void judge_rule(struct bench *b, const struct rule *r)
     b->scope.expr.dollar = NULL;
     b->weight_all += r->weight;
     b->weight_told += blocked ? 0 : r->weight;
-    *VEC_PUSH(b->arena, b->health) = (struct health_row){.id = r->id,
-                                                         .severity = hit       ? r->severity
-                                                                     : blocked ? SEVERITY_UNKNOWN
-                                                                               : SEVERITY_OK,
-                                                         .weight = r->weight,
-                                                         .lost = hit ? health_lost(r->severity, r->weight) : 0};
+    *VEC_PUSH(b->arena, b->health) = (struct health_row){
+        .id = r->id,
+        .severity = hit       ? r->severity
+                    : blocked ? SEVERITY_UNKNOWN
+                              : SEVERITY_OK,
+        .weight = r->weight,
+        .lost = hit ? health_lost(r->severity, r->weight) : 0};
 }
 
 int health_lost(enum severity severity, int weight)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * libnvidia-ml with a board of fixed readings at every PCI address but one that ends in "ff:00.0". ASSAY_FAKE_NVML: no-start
- * (the driver does not answer), no-ecc (a board without), hot (throttled by heat).
+ * libnvidia-ml with a board of fixed readings at every PCI address but one that ends in "ff:00.0". ASSAY_FAKE_NVML:
+ * no-start (the driver does not answer), no-ecc (a board without), hot (throttled by heat).
  */
 #include <stdbool.h>
 #include <string.h>

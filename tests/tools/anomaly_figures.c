@@ -289,7 +289,8 @@ static const struct scene scenes[] = {
     {"spike of 8 sigma every 25 steps", "loss", NOISE_NORMAL, 0.03, PLANT_TRAIN, 8, 25},
     {"clean, printed with two decimals", "loss", NOISE_NORMAL, 0.03, PLANT_NONE, 0, 0, 0, 0.01},
     {"stuck at one value", "loss", NOISE_NORMAL, 0.03, PLANT_FLAT, 0, 0},
-    {"stuck at one value, printed with two decimals", "loss", NOISE_NORMAL, 0.03, PLANT_FLAT, 0, 0, 0, 0.01},
+    {"stuck at one value, printed with two decimals", "loss", NOISE_NORMAL, 0.03, PLANT_FLAT, 0, 0,
+     0, 0.01},
     {"grad_norm around 1, clean", "grad_norm", NOISE_NORMAL, 0.25, PLANT_NONE, 0, 0},
     {"grad_norm around 1, spikes of factor 7.4", "grad_norm", NOISE_NORMAL, 0.25, PLANT_SPIKE, 8,
      0},
@@ -316,8 +317,7 @@ static void row(const char *prefix, const struct scene *scene, const struct outc
     char other[32] = "–";
     if (o->planted != 0) {
         snprintf(recall, sizeof recall, "%.1f %%", 100 * (double)o->found / (double)o->planted);
-        snprintf(other, sizeof other, "%.1f %%",
-                 100 * (double)o->fixed_found / (double)o->planted);
+        snprintf(other, sizeof other, "%.1f %%", 100 * (double)o->fixed_found / (double)o->planted);
     }
     printf("| %s%s | %s | %.2f | %s | %.2f |\n", prefix, scene->name, recall,
            (double)o->alarms / runs, other, (double)o->fixed_alarms / runs);
@@ -353,7 +353,8 @@ static int read_real(const char *path)
         }
     }
     if (f == NULL || steps < 1000) {
-        fprintf(stderr, "anomaly_figures: %s: at least 1000 losses, one a line, were expected\n", path);
+        fprintf(stderr, "anomaly_figures: %s: at least 1000 losses, one a line, were expected\n",
+                path);
         return 2;
     }
     fclose(f);
@@ -397,8 +398,9 @@ int main(int argc, char **argv)
             return 2;
         }
         const char *name = strrchr(argv[i], '/');
-        snprintf(prefix, sizeof prefix, "%s, %zu steps, noise %.3f: ", name != NULL ? name + 1 : argv[i],
-                 steps, real_sigma);
+        snprintf(prefix, sizeof prefix,
+                 "%s, %zu steps, noise %.3f: ", name != NULL ? name + 1 : argv[i], steps,
+                 real_sigma);
         play_all(real_scenes, ARRAY_LEN(real_scenes), prefix, series, &rules);
     }
     return 0;

@@ -18,7 +18,7 @@ static int begin(void **state)
 {
     struct bench *b = calloc(1, sizeof *b);
     b->a = arena_new(0);
-    strcpy(b->path, "/tmp/assay-history-XXXXXX");
+    snprintf(b->path, sizeof b->path, "/tmp/assay-history-XXXXXX");
     close(mkstemp(b->path)); /* an empty file is a new one */
     *state = b;
     return 0;

@@ -196,9 +196,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(test_a_failing_rule_costs_its_weight), CASE(test_score_and_verdict_agree), CASE(test_a_denied_fact_is_could_not_tell),
-        CASE(test_a_loop_judges_each_gpu),          CASE(test_a_switch_without_effect_is_said_so),
-        CASE(test_a_stage_asks_only_its_own_rules),
+        CASE(test_a_failing_rule_costs_its_weight),    CASE(test_score_and_verdict_agree),
+        CASE(test_a_denied_fact_is_could_not_tell),    CASE(test_a_loop_judges_each_gpu),
+        CASE(test_a_switch_without_effect_is_said_so), CASE(test_a_stage_asks_only_its_own_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
