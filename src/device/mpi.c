@@ -150,8 +150,11 @@ static void read_version(struct mpi *m)
         return;
     }
     text[VERSION_MAX - 1] = '\0';
-    size_t n = strcspn(text, ",\n\t");
+    size_t n = strcspn(text, ",\n");
     str_print(m->base.version, sizeof m->base.version, "%.*s", (int)(n < 60 ? n : 60), text);
+    for (char *c = m->base.version; *c != '\0'; c++) {
+        *c = *c == '\t' ? ' ' : *c; /* "MPICH Version:<tab>4.0.2" */
+    }
 }
 
 static enum status join(struct collective *c, const unsigned char id[COLLECTIVE_ID_BYTES], int rank,
