@@ -22,6 +22,8 @@ enum {
 };
 
 struct inbox {
+    const struct cli *cli;
+    int rank;
     int fd;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -89,6 +91,7 @@ static void *listen_to_lead(void *context)
     struct inbox *in = context;
     char buffer[LINE_MAX_BYTES];
     size_t n = 0;
+    bool spoken = false;
     int status = -1; /* of "end": the first thread leaves by itself */
     for (;;) {
         ssize_t got = recv(in->fd, buffer + n, sizeof buffer - n, 0);
@@ -99,9 +102,16 @@ static void *listen_to_lead(void *context)
             sleep(LEAVE_SECONDS);
             _exit(status);
         }
+        if (got <= 0 && !spoken) {
+            _exit(cli_fail(in->cli, EXIT_UNKNOWN,
+                           "rank 0 ended, or turned rank %d away: that rank is of another job, has a number that is "
+                           "taken, or another version of assay",
+                           in->rank));
+        }
         if (got <= 0) {
             _exit(EXIT_UNKNOWN); /* rank 0 is gone, or sends no lines */
         }
+        spoken = true;
         n += (size_t)got;
         char *end;
         while ((end = memchr(buffer, '\n', n)) != NULL) {
@@ -347,6 +357,8 @@ _Noreturn void collectives_work(const struct collectives_job *job, int rank, int
     pthread_t thread;
     w.arena = job->cli->arena;
     w.scratch = arena_new(0);
+    w.inbox.cli = job->cli;
+    w.inbox.rank = rank;
     place.rank = rank;
     if (job->launcher.rank == 0 && place.host != NULL) {
         place.host = "127.0.0.1"; /* of its own machine, whatever name the others know it by */

@@ -109,11 +109,11 @@ static enum status read_row(struct arena *a, const struct row *r, struct launche
     l->one_machine = l->one_machine || l->ranks == 1;
     const char *first = of(r->job[0]);
     const char *second = of(r->job[1]);
-    /* Without a name: the ranks of one machine have one parent, the launcher or its daemon. */
+    /* Without a name: the ranks of one machine share a session; their parents may be wrappers of their own. */
     l->job = plain(
         a, first == NULL && second == NULL
-               ? arena_fmt(a, "%s-%d", l->one_machine ? "parent" : "job",
-                           l->one_machine ? (int)getppid() : l->ranks)
+               ? arena_fmt(a, "%s-%d", l->one_machine ? "session" : "job",
+                           l->one_machine ? (int)getsid(0) : l->ranks)
                : arena_fmt(a, "%s.%s", first != NULL ? first : "", second != NULL ? second : ""));
     return ST_OK;
 }

@@ -56,11 +56,25 @@ says "a rank that does not come" out "1 of 2 ranks did not come: rank 1"
 expect "a lead that does not come" 2 env RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 "${fakes[@]}" "${try[@]}" --wait 1
 says "a lead that does not come" err "rank 1 does not reach rank 0 at 127.0.0.1:"
 
-# Two processes that a launcher on two machines would start, over TCP.
+# Two processes that a launcher on two machines would start, over TCP; and on one machine, each behind a wrapper.
+pair() { # NAME OPTION...: rank 1 in the background, rank 0 in front
+    local name=$1
+    shift
+    RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 timeout 60 "${fakes[@]}" "${try[@]}" "$@" >"$TMP/second" 2>&1 &
+    expect "$name" 0 env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 "${fakes[@]}" "${try[@]}" "$@"
+    wait $! || { echo "FAILED $name: the other rank: $?"; cat "$TMP/second"; FAILED=1; }
+    says "$name" out "2 ranks: every result is exact"
+}
 port=$((20000 + $$ % 9000))
-RANK=1 WORLD_SIZE=2 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$port >"$TMP/second" 2>&1 &
-expect "over TCP" 0 env RANK=0 WORLD_SIZE=2 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$port
-wait $! || { echo "FAILED over TCP: the other rank: $?"; cat "$TMP/second"; FAILED=1; }
-says "over TCP" out "2 ranks: every result is exact"
-
+pair "over TCP" --rendezvous 127.0.0.1:$port
+export LOCAL_WORLD_SIZE=2
+pair "on one machine"
+pair "on one machine over TCP" --rendezvous 127.0.0.1:$((port + 1))
+# A rank of another job comes to the same place.
+TORCHELASTIC_RUN_ID=other RANK=1 WORLD_SIZE=2 timeout 60 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$((port + 2)) >"$TMP/second" 2>&1 &
+expect "a rank of another job" 1 env RANK=0 WORLD_SIZE=2 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$((port + 2)) --wait 2
+wait $! && FAILED=1
+says "a rank of another job" second "turned rank 1 away"
+says "a rank of another job" out "1 of 2 ranks did not come: rank 1"
+unset LOCAL_WORLD_SIZE
 finish
