@@ -55,6 +55,7 @@ enum {
 struct collectives_rank {
     const char *host, *device, *library; /* NULL until told */
     bool answered;                       /* the present step */
+    bool alive;                          /* answered when it was late */
     unsigned entered, queued, done;      /* number of the last trial */
     double arrival_s, arrival_spread_s;  /* median, robust deviation; NAN when not measured */
     double arrivals;                     /* how many times it was measured */

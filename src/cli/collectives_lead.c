@@ -9,6 +9,7 @@
 #include "study/stats.h"
 
 enum {
+    PONG_SECONDS = 3,
     SAMPLES_TIME = 9,
     SAMPLES_ARRIVE = 30,
     ARRIVE_BYTES = 8
@@ -123,12 +124,47 @@ static const char *behind(struct collectives_lead *l, int step, int *ret_count)
     return count != 0 ? names : NULL;
 }
 
+/* A rank that waits in a collective answers all the same; one that is stopped, or whose machine is gone, does not.
+ * Returns their names; NULL: all answer. */
+static const char *silent(struct collectives_lead *l)
+{
+    double until = rendezvous_now_s() + PONG_SECONDS;
+    bool *marked = arena_array(l->arena, (size_t)l->result.ranks, sizeof *marked);
+    int answers = 0;
+    int count = 0;
+    rendezvous_send_all(&l->meeting, "ping");
+    while (answers < l->result.ranks) {
+        int rank = 0;
+        struct str line = {0};
+        enum rendezvous_event event = rendezvous_next(&l->meeting, until, &rank, &line);
+        if (event == RENDEZVOUS_LATE) {
+            break;
+        }
+        if (event == RENDEZVOUS_LINE && str_is(line, "pong") && !l->result.rank[rank].alive) {
+            l->result.rank[rank].alive = true;
+            answers++;
+        }
+    }
+    for (int i = 0; i < l->result.ranks; i++) {
+        marked[i] = !l->result.rank[i].alive;
+    }
+    const char *names = collectives_names(&l->result, marked, &count);
+    return count != 0 ? names : NULL;
+}
+
 static void tell_hang(struct collectives_lead *l, double limit_s)
 {
     static const char *const what[] = {"did not come to it", "entered it and did not start it",
                                        "did not end it"};
+    const char *dumb = silent(l);
     struct finding *f = stop(l, SEVERITY_ERROR, "collectives-hang", "", "");
-    bool titled = false;
+    bool titled = dumb != NULL;
+    if (dumb != NULL) {
+        f->title = arena_fmt(l->arena, "Hung in %s: %s does not answer any more", trial_text(l),
+                             dumb);
+        *VEC_PUSH(l->arena, &f->evidence) = (struct evidence){
+            .source = "does not answer: stopped, or its machine is gone", .text = dumb};
+    }
     f->claim = arena_fmt(
         l->arena,
         "%s had not ended on all ranks after %.0f s. In a training this is the job that stands "

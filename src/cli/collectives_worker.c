@@ -25,6 +25,7 @@ struct inbox {
     const struct cli *cli;
     int rank;
     int fd;
+    pthread_mutex_t writing; /* both threads send lines */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool full;
@@ -44,12 +45,21 @@ struct worker {
 
 /* ---- talking ---- */
 
+static void send_line(struct inbox *in, struct str line)
+{
+    struct err err;
+    pthread_mutex_lock(&in->writing);
+    if (rendezvous_write(in->fd, line, &err) != ST_OK) {
+        _exit(EXIT_UNKNOWN);
+    }
+    pthread_mutex_unlock(&in->writing);
+}
+
 static void say(struct worker *w, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 static void say(struct worker *w, const char *fmt, ...)
 {
     struct strbuf out;
-    struct err err;
     struct arena_mark mark = arena_mark(w->scratch);
     va_list ap;
     strbuf_init(&out, w->scratch, RENDEZVOUS_LINE_MAX);
@@ -59,9 +69,7 @@ static void say(struct worker *w, const char *fmt, ...)
     for (char *c = out.p; *c != '\0'; c++) {
         *c = *c == '\n' ? ' ' : *c; /* words of a library */
     }
-    if (rendezvous_write(w->inbox.fd, strbuf_str(&out), &err) != ST_OK) {
-        _exit(EXIT_UNKNOWN);
-    }
+    send_line(&w->inbox, strbuf_str(&out));
     arena_rewind(w->scratch, mark);
 }
 
@@ -103,10 +111,11 @@ static void *listen_to_lead(void *context)
             _exit(status);
         }
         if (got <= 0 && !spoken) {
-            _exit(cli_fail(in->cli, EXIT_UNKNOWN,
-                           "rank 0 ended, or turned rank %d away: that rank is of another job, has a number that is "
-                           "taken, or another version of assay",
-                           in->rank));
+            _exit(cli_fail(
+                in->cli, EXIT_UNKNOWN,
+                "rank 0 ended, or turned rank %d away: that rank is of another job, has a number that is "
+                "taken, or another version of assay",
+                in->rank));
         }
         if (got <= 0) {
             _exit(EXIT_UNKNOWN); /* rank 0 is gone, or sends no lines */
@@ -119,8 +128,13 @@ static void *listen_to_lead(void *context)
             if (strncmp(buffer, "abort ", 6) == 0) {
                 _exit(exit_of(buffer + 6));
             }
+            if (strcmp(buffer, "ping") == 0) {
+                send_line(in,
+                          STR("pong")); /* the process lives, whatever its first thread waits for */
+            } else {
+                hand_over(in, buffer);
+            }
             status = strncmp(buffer, "end ", 4) == 0 ? exit_of(buffer + 4) : status;
-            hand_over(in, buffer);
             size_t used = (size_t)(end + 1 - buffer);
             memmove(buffer, buffer + used, n - used);
             n -= used;
@@ -370,6 +384,7 @@ _Noreturn void collectives_work(const struct collectives_job *job, int rank, int
         _exit(cli_fail(job->cli, EXIT_UNKNOWN, "%s", err.text));
     }
     pthread_mutex_init(&w.inbox.lock, NULL);
+    pthread_mutex_init(&w.inbox.writing, NULL);
     pthread_cond_init(&w.inbox.changed, NULL);
     if (pthread_create(&thread, NULL, listen_to_lead, &w.inbox) != 0) {
         _exit(cli_fail(job->cli, EXIT_UNKNOWN, "no thread can be started"));

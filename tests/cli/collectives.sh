@@ -70,6 +70,18 @@ pair "over TCP" --rendezvous 127.0.0.1:$port
 export LOCAL_WORLD_SIZE=2
 pair "on one machine"
 pair "on one machine over TCP" --rendezvous 127.0.0.1:$((port + 1))
+# A process that is stopped answers nothing, a rank that waits for it does.
+RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 timeout 60 "${fakes[@]}" ASSAY_FAKE_RCCL=stuck0 "${try[@]}" >"$TMP/second" 2>&1 &
+second=$!
+(
+    sleep 2
+    kill -STOP $(pgrep -P "$(pgrep -P $second)") 2>/dev/null
+    sleep 8
+    kill -KILL $(pgrep -P "$(pgrep -P $second)") 2>/dev/null
+) &
+expect "a stopped process" 1 env RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 ASSAY_FAKE_RCCL=stuck0 "${fakes[@]}" "${try[@]}"
+says "a stopped process" out "rank 1 ($(hostname | cut -c 1-64), hip:1) does not answer any more"
+wait
 # A rank of another job comes to the same place.
 TORCHELASTIC_RUN_ID=other RANK=1 WORLD_SIZE=2 timeout 60 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$((port + 2)) >"$TMP/second" 2>&1 &
 expect "a rank of another job" 1 env RANK=0 WORLD_SIZE=2 "${fakes[@]}" "${try[@]}" --rendezvous 127.0.0.1:$((port + 2)) --wait 2
