@@ -11,6 +11,16 @@ assay=${ASSAY:-$here/../../dist/bin/assay}
 out=${1:-$(mktemp -d)}
 mkdir -p "$out"
 gpus=$(nvidia-smi -L | wc -l)
+# Where the Python of this machine has NCCL, in case it is no place that assay looks at.
+nccl=$(python3 - 2>/dev/null <<'PY'
+import glob, site, sys
+for root in site.getsitepackages() + [site.getusersitepackages()] + sys.path:
+    for found in sorted(glob.glob(f"{root}/nvidia/nccl/lib/libnccl.so.2")):
+        print(found.rsplit("/", 1)[0])
+        sys.exit()
+PY
+)
+[ -n "$nccl" ] && export LD_LIBRARY_PATH="$nccl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 bad=0
 check() { # NAME WANTED GOT
     if [ "$2" = "$3" ]; then echo "== $1: exit $3"; else echo "== $1: exit $3, WANTED $2"; bad=1; fi
