@@ -4,7 +4,7 @@
 # usage: install_deps.sh build|test|full
 set -euo pipefail
 
-build="gcc g++ meson ninja-build pkg-config libvectorscan-dev libpcre2-dev libjansson-dev libyaml-dev zlib1g-dev libzstd-dev libutf8proc-dev libssl-dev libxxhash-dev"
+build="gcc g++ meson ninja-build pkg-config libvectorscan-dev libpcre2-dev libjansson-dev libyaml-dev zlib1g-dev libzstd-dev libutf8proc-dev libssl-dev libxxhash-dev libsqlite3-dev"
 test="$build python3 libcmocka-dev clang clang-format clang-tidy libclang-rt-14-dev ripgrep zstd jq python3-yaml binutils mandoc strace valgrind"
 full="$test python3-venv python3-pip python3-torch"
 # Tools to compare with; a distribution that has none of them skips those comparisons.

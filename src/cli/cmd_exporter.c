@@ -195,7 +195,11 @@ static enum status prepare(struct exporter *e, double *ret_interval, struct err 
                          !(*ret_interval >= 1 && *ret_interval <= 86400))) {
         return err_set(err, ST_USAGE, "--interval takes seconds from 1 to 86400, not '%s'", text);
     }
-    TRY(gpu_readings_open(e->cli->arena, cli_value(e->cli, "root", ""), &e->gpus, err));
+    TRY(gpu_readings_open(e->cli->arena, cli_value(e->cli, "root", ""),
+                          cli_value(e->cli, "nvml", NULL), &e->gpus, err));
+    if (e->gpus.nvml_why != NULL) {
+        cli_note(e->cli, "NVIDIA GPUs tell little: %s", e->gpus.nvml_why);
+    }
     for (size_t i = 0; i < e->cli->operands.count; i++) {
         TRY(exporter_add(e, e->cli->operands.items[i], err));
     }
@@ -292,6 +296,8 @@ static const struct option_spec options[] = {
     {"openmetrics", 0, OPTION_FLAG, NULL,
      "With --once: OpenMetrics instead of the text format 0.0.4"},
     {"root", 0, OPTION_VALUE, "DIR", "Read sysfs and procfs under DIR"},
+    {"nvml", 0, OPTION_VALUE, "PATH",
+     "Ask NVIDIA GPUs through this libnvidia-ml, not the usual one"},
     {"limit", 0, OPTION_REPEAT, "NAME=N",
      "Another limit of the detector; 'assay watch' lists them"},
     {0},

@@ -234,8 +234,8 @@ static void tell_notes(const struct cli *cli, const struct fleet *f, const struc
         *VEC_PUSH(a, &report->notes) = "two nodes have no majority: both are named";
     }
     *VEC_PUSH(a, &report->notes) =
-        "what the nodes said of themselves was compared; nothing was sent between them, and "
-        "collectives were not tested";
+        "what the nodes said of themselves was compared; nothing was sent between them: assay "
+        "collectives does that";
 }
 
 static int run_fleet(struct cli *cli)
@@ -294,7 +294,7 @@ static const char *const description[] = {
     "Versions must be equal; clocks, limits, memory and figures are far off when they leave both the tolerance of the "
     "table and three deviations (from the median absolute deviation). Sampled and private facts are left out. The "
     "table is knowledge/fleet.tsv.",
-    "Nothing is measured between nodes: collectives and the network are not tested.",
+    "Nothing is measured between nodes here: assay collectives tries what lies between them.",
     "Exit 0: alike in what matters. 1: someone differs, or found a fault in itself. 2: a node is missing, sent a "
     "broken file, or could not read what others could.",
     NULL,

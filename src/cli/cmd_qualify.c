@@ -42,7 +42,19 @@ static const struct stage stages[] = {
     {"command", "the user's own training command under supervision", false, qualify_command},
     {"checkpoint", "what was saved, verified", false, qualify_checkpoint},
     {"resume", "training resumed from a checkpoint", false, qualify_resume},
+    {"collectives", "operations between GPUs and nodes, exact and timed", false,
+     qualify_collectives},
+    {"fleet", "the ranks of this job beside each other", false, qualify_fleet},
 };
+
+enum {
+    FLEET_STAGES = 2 /* the last ones, with --fleet alone */
+};
+
+static size_t stage_count(const struct qualify *q)
+{
+    return ARRAY_LEN(stages) - (q->fleet ? 0 : FLEET_STAGES);
+}
 
 static double now_s(void)
 {
@@ -68,7 +80,7 @@ static enum status mark(const char *option, const char *list, bool *marks, struc
             return err_set(err, ST_USAGE,
                            "--%s: there is no stage '%.*s'; there are host, stack, device, "
                            "operators, torch, evidence, linear-attention, training, command, "
-                           "checkpoint, resume",
+                           "checkpoint, resume, and with --fleet collectives and fleet",
                            option, STR_ARG(name));
         }
     }
@@ -114,16 +126,24 @@ static const char *verdict_of(const struct stage_result *s)
 
 static void run_stages(struct qualify *q, const bool *asked, struct stage_result *results)
 {
+    q->stages = results;
     struct arena *a = q->cli->arena;
     const char *stopped = NULL;
     double began = now_s();
-    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+    for (size_t i = 0; i < stage_count(q); i++) {
         struct stage_result *s = &results[i];
+        q->stages_done = i;
         *s = (struct stage_result){.health = {.score = 100, .confidence = 1}};
         double start = now_s();
         if (!asked[i]) {
             s->state = STAGE_NOT_ASKED;
             s->reason = "left out by --only or --skip";
+            continue;
+        }
+        if (qualify_fleet_follows(q) && i < ARRAY_LEN(stages) - FLEET_STAGES &&
+            stages[i].run != qualify_command) {
+            s->state = STAGE_NOT_ASKED;
+            s->reason = "the first rank of this machine does it";
             continue;
         }
         if (trial_was_interrupted()) {
@@ -144,19 +164,22 @@ static void run_stages(struct qualify *q, const bool *asked, struct stage_result
         if (stages[i].stops && strcmp(verdict, "failed") == 0 && stopped == NULL) {
             stopped = stages[i].name;
         }
-        cli_note(q->cli, "stage %s: %s (%.1f s, %.1f s in all)", stages[i].name, verdict,
-                 now_s() - start, now_s() - began);
+        if (!q->fleet || q->launcher.rank == 0) {
+            cli_note(q->cli, "stage %s: %s (%.1f s, %.1f s in all)", stages[i].name, verdict,
+                     now_s() - start, now_s() - began);
+        }
     }
 }
 
 /* ---- the verdict ---- */
 
-static const char *names_of(struct arena *a, const struct stage_result *results,
+static const char *names_of(const struct qualify *q, const struct stage_result *results,
                             enum stage_state state)
 {
+    struct arena *a = q->cli->arena;
     struct strbuf out;
     strbuf_init(&out, a, 1000);
-    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+    for (size_t i = 0; i < stage_count(q); i++) {
         if (results[i].state == state) {
             strbuf_fmt(&out, "%s%s", out.n != 0 ? ", " : "", stages[i].name);
         }
@@ -193,8 +216,8 @@ static const char *overall(struct qualify *q, const struct finding_list *all,
                            const struct stage_result *results, int status)
 {
     struct arena *a = q->cli->arena;
-    const char *missing = names_of(a, results, STAGE_NOT_RUN);
-    const char *unasked = names_of(a, results, STAGE_NOT_ASKED);
+    const char *missing = names_of(q, results, STAGE_NOT_RUN);
+    const char *unasked = names_of(q, results, STAGE_NOT_ASKED);
     const struct finding *error = first_of(all, SEVERITY_ERROR);
     const char *counts = session_counts(q->cli, all);
     const char *conditions = conditions_of(q);
@@ -243,7 +266,7 @@ static void gather(struct qualify *q, const struct stage_result *results, struct
     size_t ran = 0;
     size_t missing = 0;
     report->stages = arena_array(q->cli->arena, ARRAY_LEN(stages), sizeof *report->stages);
-    for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
+    for (size_t i = 0; i < stage_count(q); i++) {
         const struct stage_result *s = &results[i];
         report->stages[report->stage_count++] = (struct report_stage){
             .name = stages[i].name, .verdict = verdict_of(s), .summary = summary_of(q, i, s)};
@@ -259,6 +282,17 @@ static void gather(struct qualify *q, const struct stage_result *results, struct
     if (ran + missing != 0) { /* what was not run was not told */
         health->confidence *= (double)ran / (double)(ran + missing);
     }
+}
+
+/* The qualification stands; what could not be read or kept is told with it. */
+static void all_unknown(struct qualify *q, struct finding_list *all, const char *why)
+{
+    *VEC_PUSH(q->cli->arena, all) = (struct finding){
+        .id = "history-not-used",
+        .severity = SEVERITY_UNKNOWN,
+        .title = "Earlier figures could not be compared with, or these not kept",
+        .claim = arena_strdup(q->cli->arena, why),
+        .confidence = 1};
 }
 
 static int finish(struct qualify *q, const struct stage_result *results)
@@ -277,9 +311,16 @@ static int finish(struct qualify *q, const struct stage_result *results)
     if (changes.row_count != 0) {
         report.tables[report.table_count++] = changes;
     }
+    qualify_judge_limits(q, &all);
+    struct report_table history;
+    if (qualify_history(q, &all, &history, &err) != ST_OK) {
+        all_unknown(q, &all, err.text);
+    } else if (history.row_count != 0 && report.table_count < ARRAY_LEN(report.tables)) {
+        report.tables[report.table_count++] = history;
+    }
     findings_sort(&all);
     int status = session_exit(&all);
-    if (status == EXIT_FINE && names_of(q->cli->arena, results, STAGE_NOT_RUN) != NULL) {
+    if (status == EXIT_FINE && names_of(q, results, STAGE_NOT_RUN) != NULL) {
         status = EXIT_UNKNOWN;
     }
     session_score(q->cli, &health, &report.score);
@@ -329,30 +370,38 @@ static enum status check_options(struct cli *cli, struct err *err)
 static int run_qualify(struct cli *cli)
 {
     struct err err = {0};
+    struct qualify q = {.cli = cli};
+    if (qualify_plan(&q, &err) != ST_OK) {
+        return cli_fail(cli, EXIT_USAGE, "%s", err.text);
+    }
     const char *device = cli_value(cli, "device", "auto");
     bool asked[ARRAY_LEN(stages)];
     struct stage_result *results = arena_array(cli->arena, ARRAY_LEN(stages), sizeof *results);
-    struct qualify q = {
+    q = (struct qualify){
         .cli = cli,
+        .limits = q.limits,
         .full = strcmp(cli_value(cli, "level", "quick"), "full") == 0,
         .other_machine = strcmp(cli_value(cli, "root", ""), "") != 0,
         .device_named = strcmp(device, "auto") != 0,
         .device = strcmp(device, "auto") == 0 ? "cpu" : device,
         .python = python_of(cli),
     };
-    if (choose(cli, asked, &err) != ST_OK || check_options(cli, &err) != ST_OK) {
+    q.fleet = cli_flag(cli, "fleet");
+    if (choose(cli, asked, &err) != ST_OK || check_options(cli, &err) != ST_OK ||
+        qualify_fleet_start(&q, &err) != ST_OK) {
         return cli_fail(cli, EXIT_USAGE, "%s", err.text);
     }
     cli_progress(cli, "reading facts of the machine");
     if (session_knowledge(cli, &q.k, &err) != ST_OK ||
         session_collect(cli, q.k, cli_value(cli, "root", ""), cli_value(cli, "python", NULL),
                         &q.facts, &err) != ST_OK ||
-        qualify_open_folder(&q, &err) != ST_OK) {
+        qualify_history_check(&q, &err) != ST_OK || qualify_open_folder(&q, &err) != ST_OK) {
         return cli_fail(cli, err.status == ST_USAGE ? EXIT_USAGE : EXIT_UNKNOWN, "%s", err.text);
     }
     trial_catch_signals();
     run_stages(&q, asked, results);
-    int status = finish(&q, results);
+    int status = q.fleet && q.launcher.rank != 0 ? qualify_fleet_wait(&q) : finish(&q, results);
+    qualify_fleet_release(&q, status);
     qualify_close_folder(&q);
     return status;
 }
@@ -367,9 +416,16 @@ static const char *const description[] = {
     "A stage that was asked for and could not be run never counts as passed: the exit status is then 2 at best, "
     "and the report says what it would take. --device cpu, --skip and --only say what is not asked for. "
     "No training command, no stage 'command'.",
+    "--fleet, under a launcher of parallel jobs: the first rank of each machine does the stages above, all ranks run "
+    "the training command if one is given; then collectives are tried between all ranks, what the ranks are and found "
+    "is compared, and rank 0 tells one verdict, with whose exit status all ranks end.",
     "--save DIR keeps qualification.json, report.html and the run folders; with a training command they are "
     "always kept. --baseline compares with an earlier qualification.json; given several times, the noise of "
     "figures is measured instead of assumed.",
+    "--plan FILE holds all of this in a YAML file: stages, level, training command, expectations, baselines, and "
+    "limits of figures; what the command line says goes before it (docs/qualify.md).",
+    "--history FILE keeps figures of every qualification under host, device and stack (step time, matrix rates, "
+    "bandwidths, launch latency) and warns where one is slower than this machine used to be, by more than it varies.",
     NULL,
 };
 
@@ -381,6 +437,9 @@ static const struct example examples[] = {
      "a machine without GPU and without PyTorch"},
     {"assay qualify --python /srv/venv --baseline first/qualification.json",
      "after an update: what got worse?"},
+    {"srun --ntasks-per-node=8 assay qualify --fleet --python /srv/venv",
+     "all nodes of an allocation, and what lies between them"},
+    {"assay qualify --plan qualify.yaml", "what is asked for, kept in a file"},
     {"assay qualify --format junit -o qualify.xml",
      "gate a CI job; exit 0 only when nothing is wrong"},
     {0},
@@ -399,6 +458,15 @@ static const struct option_spec options[] = {
     {"timeout", 0, OPTION_VALUE, "SECONDS", "Stop the training command after so long"},
     {"save", 0, OPTION_VALUE, "DIR", "Keep qualification.json, report.html and run folders in DIR"},
     {"baseline", 0, OPTION_REPEAT, "FILE", "Compare with this earlier qualification.json"},
+    {"fleet", 0, OPTION_FLAG, NULL,
+     "Under mpirun, srun or torchrun: also compare the ranks and try collectives between them"},
+    {"fleet-wait", 0, OPTION_VALUE, "SECONDS",
+     "How long ranks wait for each other, 3600 unless given"},
+    {"collective-bytes", 0, OPTION_VALUE, "N", "Largest size of collectives, as in 16M"},
+    {"history", 0, OPTION_VALUE, "FILE",
+     "Hold figures against this machine's own in FILE (SQLite), and add them to it"},
+    {"plan", 0, OPTION_VALUE, "FILE",
+     "Take stages, command, expectations and limits of figures from this YAML file"},
     {"root", 0, OPTION_VALUE, "DIR", "Judge the machine whose files are under DIR"},
     REPORT_OPTIONS,
     {0},

@@ -24,6 +24,7 @@ extern const struct command command_snapshot;
 extern const struct command command_diff;
 extern const struct command command_rollback;
 extern const struct command command_fleet;
+extern const struct command command_collectives;
 extern const struct command command_man;
 extern const struct command command_completion;
 

@@ -38,6 +38,7 @@ const struct command *const commands[] = {
     &command_diff,
     &command_rollback,
     &command_fleet,
+    &command_collectives,
     &command_man,
     &command_completion,
     NULL,

@@ -197,6 +197,34 @@ static const char *known_text(const struct gpu_readings *g, int gpu, const char 
     return text != NULL ? text : "";
 }
 
+/* Why an NVIDIA board is slower than it could be; others tell no reasons that have names. */
+static void throttle_reasons(const struct gpu_readings *g, struct exposition *x)
+{
+    static const struct {
+        const char *name;
+        int bit;
+    } reasons[] = {{"power_cap", NVML_THROTTLE_POWER_CAP},
+                   {"hardware_slowdown", NVML_THROTTLE_HARDWARE},
+                   {"thermal_software", NVML_THROTTLE_THERMAL_SOFTWARE},
+                   {"thermal_hardware", NVML_THROTTLE_THERMAL_HARDWARE},
+                   {"power_brake", NVML_THROTTLE_POWER_BRAKE}};
+
+    char index[16];
+    exposition_family(x, EXPOSITION_GAUGE, "assay_gpu_throttle_reason", NULL,
+                      "1 for each reason for which an NVIDIA GPU is throttled, else 0.");
+    for (int i = 0; i < g->count; i++) {
+        double v = gpu_readings_number(g, i, "throttle_status");
+        if (isnan(v) || strcmp(vendor_of(g, i), "nvidia") != 0) {
+            continue;
+        }
+        for (size_t k = 0; k < ARRAY_LEN(reasons); k++) {
+            exposition_sample(
+                x, (const char *[]){"gpu", number_text(index, i), "reason", reasons[k].name, NULL},
+                ((int64_t)v & reasons[k].bit) != 0);
+        }
+    }
+}
+
 static void gpu_families(const struct gpu_readings *g, struct exposition *x)
 {
     char index[16];
@@ -230,6 +258,7 @@ static void gpu_families(const struct gpu_readings *g, struct exposition *x)
             exposition_sample(x, (const char *[]){"gpu", number_text(index, i), NULL}, v != 0);
         }
     }
+    throttle_reasons(g, x);
     exposition_family(x, EXPOSITION_GAUGE, "assay_gpu_missing_readings", NULL,
                       "Readings of the GPU that the system does not give.");
     for (int i = 0; i < g->count; i++) {

@@ -1,19 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See gpu_readings.h. The collectors of facts do the reading: sysfs, procfs, no vendor library. */
+/* See gpu_readings.h. The collectors of facts read sysfs and procfs; what they do not find out of an NVIDIA GPU, NVML
+ * tells. */
 #include "cli/gpu_readings.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include "base/str.h"
 
 #include "facts/collect.h"
 
-enum status gpu_readings_open(struct arena *a, const char *root, struct gpu_readings *ret_readings,
-                              struct err *err)
+static const char *const nvml_fields[NVML_READING_COUNT] = {
+    [NVML_CELSIUS] = "temp_c",
+    [NVML_WATTS] = "power_w",
+    [NVML_LIMIT_WATTS] = "power_cap_w",
+    [NVML_CLOCK_MHZ] = "sclk_mhz",
+    [NVML_BUSY_PERCENT] = "busy_percent",
+    [NVML_MEMORY_BYTES] = "vram_total_bytes",
+    [NVML_MEMORY_USED_BYTES] = "vram_used_bytes",
+    [NVML_UNCORRECTED] = "ras.ue_count",
+    [NVML_CORRECTED] = "ras.ce_count",
+    [NVML_PROCESSES] = "proc_count",
+    [NVML_THROTTLE] = "throttle_status",
+};
+
+enum status gpu_readings_open(struct arena *a, const char *root, const char *nvml,
+                              struct gpu_readings *ret_readings, struct err *err)
 {
+    struct err own = {0};
     *ret_readings = (struct gpu_readings){0};
-    return fs_open_root(a, root, &ret_readings->fs, err);
+    TRY(fs_open_root(a, root, &ret_readings->fs, err));
+    if (nvml == NULL && !fs_is_live(&ret_readings->fs)) {
+        return ST_OK;
+    }
+    enum status st = nvml_open(a, nvml, &ret_readings->nvml, &own);
+    if (st != ST_OK && nvml != NULL) {
+        return err_set(err, st, "%s", own.text);
+    }
+    if (st != ST_OK && st != ST_ABSENT) {
+        ret_readings->nvml_why = arena_strdup(a, own.text);
+    }
+    return ST_OK;
+}
+
+/* What the files told stays: a frozen machine's readings are its own. */
+static void add_nvml(struct gpu_readings *r)
+{
+    for (int i = 0; i < r->count; i++) {
+        double values[NVML_READING_COUNT];
+        const char *vendor = gpu_readings_text(r, i, "vendor");
+        const char *pci = gpu_readings_text(r, i, "pci");
+        if (vendor == NULL || strcmp(vendor, "0x10de") != 0 || pci == NULL) {
+            continue;
+        }
+        nvml_read(r->nvml, pci, values);
+        for (int k = 0; k < NVML_READING_COUNT; k++) {
+            if (!isnan(values[k]) && isnan(gpu_readings_number(r, i, nvml_fields[k]))) {
+                facts_set(r->facts, arena_fmt(r->arena, "gpu[%d].%s", i, nvml_fields[k]),
+                          value_real(values[k]), "NVML");
+            }
+        }
+    }
 }
 
 void gpu_readings_take(struct gpu_readings *r)
@@ -34,6 +82,9 @@ void gpu_readings_take(struct gpu_readings *r)
     r->facts = c.facts;
     int64_t count = facts_get_int(r->facts, "gpu.count", 0);
     r->count = count < 0 ? 0 : count < GPU_READINGS_MAX ? (int)count : GPU_READINGS_MAX;
+    if (r->nvml != NULL) {
+        add_nvml(r);
+    }
     clock_gettime(CLOCK_MONOTONIC, &t);
     r->taken = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
@@ -49,6 +100,9 @@ static const struct fact *field_of(const struct gpu_readings *r, int gpu, const 
 double gpu_readings_number(const struct gpu_readings *r, int gpu, const char *field)
 {
     const struct fact *f = field_of(r, gpu, field);
+    if (f != NULL && f->value.kind == VALUE_REAL) {
+        return f->value.real;
+    }
     return f != NULL && f->value.kind == VALUE_INT ? (double)f->value.integer : NAN;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/fs.h"
 
+#include "device/nvml.h"
 #include "facts/facts.h"
 #include "study/anomaly.h"
 
@@ -14,15 +15,18 @@ enum {
 
 struct gpu_readings {
     struct fs fs;
-    struct arena *arena; /* of the last reading */
-    struct facts *facts; /* NULL before the first */
-    int count;           /* GPUs, at most GPU_READINGS_MAX */
-    double taken;        /* monotonic seconds */
+    struct arena *arena;  /* of the last reading */
+    struct facts *facts;  /* NULL before the first */
+    int count;            /* GPUs, at most GPU_READINGS_MAX */
+    double taken;         /* monotonic seconds */
+    struct nvml *nvml;    /* NULL: not there */
+    const char *nvml_why; /* why it is there and cannot be used; NULL */
 };
 
-/* `root`: "" for this machine. */
-enum status gpu_readings_open(struct arena *a, const char *root, struct gpu_readings *ret_readings,
-                              struct err *err) MUST_USE;
+/* `root`: "" for this machine, whose NVIDIA GPUs are asked through NVML; of another root only with `nvml`, the path of
+ * that library, which otherwise may be NULL. ST_ABSENT when `nvml` cannot be used. */
+enum status gpu_readings_open(struct arena *a, const char *root, const char *nvml,
+                              struct gpu_readings *ret_readings, struct err *err) MUST_USE;
 
 /* Reads anew; texts of the reading before are gone. */
 void gpu_readings_take(struct gpu_readings *r);

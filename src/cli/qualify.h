@@ -8,6 +8,7 @@
 #define ASSAY_CLI_QUALIFY_H
 
 #include "cli/command.h"
+#include "cli/launcher.h"
 #include "cli/stage_training.h"
 #include "diagnosis/judge.h"
 #include "facts/facts.h"
@@ -35,6 +36,12 @@ struct qualify_figure {
     double value; /* more is better */
 };
 
+/* Limits of a figure from a plan; NAN: none. */
+struct qualify_limit {
+    const char *name;
+    double least, most;
+};
+
 /* A switch of the environment, or an expectation, and what became of it. */
 struct qualify_switch {
     const char *name, *value, *result, *evidence;
@@ -50,17 +57,24 @@ struct qualify {
     struct cli *cli;
     const struct knowledge *k;
     struct facts *facts;
-    bool full;          /* --level full */
-    bool other_machine; /* --root */
-    const char *device; /* "cpu" or "cuda" (HIP as well): what is qualified */
-    bool device_named;  /* by the user */
-    const char *python; /* interpreter with the user's PyTorch; NULL: none was named */
-    const char *folder; /* results and run folders; absolute */
-    bool keep;          /* the folder stays */
+    bool full;           /* --level full */
+    bool other_machine;  /* --root */
+    const char *device;  /* "cpu" or "cuda" (HIP as well): what is qualified */
+    bool device_named;   /* by the user */
+    const char *backend; /* "cuda", "hip": of the first GPU that stage device saw; NULL: none */
+    const char *python;  /* interpreter with the user's PyTorch; NULL: none was named */
+    const char *folder;  /* results and run folders; absolute */
+    bool keep;           /* the folder stays */
     struct training_result training;
+    bool fleet;                        /* --fleet */
+    struct launcher launcher;          /* with fleet */
+    struct qualify_meeting *meeting;   /* of the ranks; NULL before stage fleet */
+    const struct stage_result *stages; /* those before `stages_done` are complete */
+    size_t stages_done;
     bool command_ran;
     double command_began; /* CLOCK_REALTIME, seconds */
     VEC_OF(struct qualify_figure) figures;
+    VEC_OF(struct qualify_limit) limits;
     VEC_OF(struct qualify_switch) switches;
     VEC_OF(struct qualify_path) paths;
     struct text_list runs;         /* run folders that were kept */
@@ -81,6 +95,23 @@ void qualify_training(struct qualify *q, struct stage_result *s);
 void qualify_command(struct qualify *q, struct stage_result *s);
 void qualify_checkpoint(struct qualify *q, struct stage_result *s);
 void qualify_resume(struct qualify *q, struct stage_result *s);
+
+/* ---- the ranks of one job (qualify_fleet.c) ---- */
+
+void qualify_collectives(struct qualify *q, struct stage_result *s);
+void qualify_fleet(struct qualify *q, struct stage_result *s);
+
+/* Reads what the launcher says, where --fleet is given. */
+enum status qualify_fleet_start(struct qualify *q, struct err *err) MUST_USE;
+
+/* Another rank of this machine does what concerns the machine. */
+bool qualify_fleet_follows(const struct qualify *q);
+
+/* A rank other than 0 waits for the verdict: its exit status. */
+int qualify_fleet_wait(struct qualify *q);
+
+/* Rank 0, after it told the verdict. */
+void qualify_fleet_release(struct qualify *q, int status);
 
 /* ---- helpers (qualify_child.c) ---- */
 
@@ -129,6 +160,16 @@ void qualify_judge_switches(struct qualify *q, const char *name, const char *fol
 enum status qualify_baseline(struct qualify *q, const struct report *now,
                              struct finding_list *findings, struct report_table *ret_table,
                              struct err *err) MUST_USE;
+
+/* Adds what the file of --plan says to the options, the operands and the limits. ST_FORMAT names line and key. */
+enum status qualify_plan(struct qualify *q, struct err *err) MUST_USE;
+void qualify_judge_limits(struct qualify *q, struct finding_list *findings);
+
+/* Compares figures with what the file of --history knows of this machine, and adds them to it. */
+enum status qualify_history(struct qualify *q, struct finding_list *findings,
+                            struct report_table *ret_table, struct err *err) MUST_USE;
+/* Before anything is run: can that file be used? */
+enum status qualify_history_check(struct qualify *q, struct err *err) MUST_USE;
 
 /* The folder of --save, or a temporary one. */
 enum status qualify_open_folder(struct qualify *q, struct err *err) MUST_USE;

@@ -164,14 +164,15 @@ void qualify_take(struct qualify *q, const struct report *r, struct finding_list
 
 void qualify_judge(struct qualify *q, const char *id, int weight, struct stage_result *s)
 {
-    bool fault = session_exit(&s->findings) == EXIT_FAULT;
-    *VEC_PUSH(q->cli->arena,
-              &s->health) = (struct health_row){.id = id,
-                                                .severity = fault ? SEVERITY_ERROR : SEVERITY_OK,
-                                                .weight = weight,
-                                                .lost = fault ? weight : 0};
-    s->health.score = fault ? 100 - weight : 100;
-    s->health.confidence = session_exit(&s->findings) == EXIT_UNKNOWN ? 0 : 1;
+    int exit = session_exit(&s->findings);
+    enum severity worst = exit == EXIT_FAULT ? SEVERITY_WARNING : SEVERITY_OK;
+    for (size_t i = 0; i < s->findings.count; i++) {
+        worst = s->findings.items[i].severity == SEVERITY_ERROR ? SEVERITY_ERROR : worst;
+    }
+    *VEC_PUSH(q->cli->arena, &s->health) = (struct health_row){
+        .id = id, .severity = worst, .weight = weight, .lost = health_lost(worst, weight)};
+    s->health.score = health_score(&s->health);
+    s->health.confidence = exit == EXIT_UNKNOWN ? 0 : 1;
 }
 
 const struct report_table *qualify_table(const struct report *r, const char *key)

@@ -171,6 +171,10 @@ void qualify_command(struct qualify *q, struct stage_result *s)
                 arena_fmt(a, "assay report %s", q->keep ? folder : "RUN"));
         }
         judge_losses(q, &run, s);
+        if (run.time.median > 0) {
+            *VEC_PUSH(a, &q->figures) = (struct qualify_figure){
+                .name = "command", .unit = "steps/s", .value = 1 / run.time.median};
+        }
         if (run.log.loss.count != 0) {
             watch(q, folder, s);
         }

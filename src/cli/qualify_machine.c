@@ -91,6 +91,9 @@ void qualify_device(struct qualify *q, struct stage_result *s)
             continue;
         }
         gpus += gpu;
+        if (gpu && q->backend == NULL) {
+            q->backend = arena_fmt(a, "%.*s", (int)strcspn(device, ":"), device);
+        }
         take_device(q, &r, device, &s->findings);
         strbuf_fmt(&names, "%s%s (%s)", names.n != 0 ? ", " : "", device,
                    qualify_text(t, i, "guard"));

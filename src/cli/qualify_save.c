@@ -36,9 +36,10 @@ static const char *name_by_time(struct arena *a)
 enum status qualify_open_folder(struct qualify *q, struct err *err)
 {
     struct arena *a = q->cli->arena;
-    const char *wanted = cli_value(q->cli, "save", NULL);
+    bool tells = !q->fleet || q->launcher.rank == 0; /* of a fleet, rank 0 alone keeps something */
+    const char *wanted = tells ? cli_value(q->cli, "save", NULL) : NULL;
     char full[PATH_MAX];
-    q->keep = wanted != NULL || q->cli->operands.count != 0;
+    q->keep = tells && (wanted != NULL || q->cli->operands.count != 0);
     if (wanted == NULL && q->keep) {
         wanted = name_by_time(a);
     }

@@ -119,8 +119,7 @@ void session_add_health(const struct cli *cli, struct health *all, const struct 
     all->confidence = sum > 0
                           ? (all->confidence * weight_all + part->confidence * weight_part) / sum
                           : 0;
-    all->score -= 100 - part->score;
-    all->score = all->score > 0 ? all->score : 0;
+    all->score = health_score(all);
 }
 
 void session_score(const struct cli *cli, const struct health *health,

@@ -325,7 +325,8 @@ static int open_live(struct live *l)
         return cli_fail(cli, status, "--webhook: %s", err.text);
     }
     if (l->with_gpus) {
-        if (gpu_readings_open(cli->arena, cli_value(cli, "root", ""), &l->gpus, &err) != ST_OK) {
+        if (gpu_readings_open(cli->arena, cli_value(cli, "root", ""), NULL, &l->gpus, &err) !=
+            ST_OK) {
             return cli_fail(cli, EXIT_UNKNOWN, "%s", err.text);
         }
         gpu_readings_take(&l->gpus);

@@ -171,12 +171,43 @@ static void judge_rule(struct bench *b, const struct rule *r)
     b->scope.expr.dollar = NULL;
     b->weight_all += r->weight;
     b->weight_told += blocked ? 0 : r->weight;
-    *VEC_PUSH(b->arena, b->health) = (struct health_row){.id = r->id,
-                                                         .severity = hit       ? r->severity
-                                                                     : blocked ? SEVERITY_UNKNOWN
-                                                                               : SEVERITY_OK,
-                                                         .weight = r->weight,
-                                                         .lost = hit ? r->weight : 0};
+    *VEC_PUSH(b->arena, b->health) = (struct health_row){
+        .id = r->id,
+        .severity = hit       ? r->severity
+                    : blocked ? SEVERITY_UNKNOWN
+                              : SEVERITY_OK,
+        .weight = r->weight,
+        .lost = hit ? health_lost(r->severity, r->weight) : 0};
+}
+
+int health_lost(enum severity severity, int weight)
+{
+    enum {
+        WARNING_SHARE = 4
+    };
+
+    return severity == SEVERITY_ERROR ? weight
+           : severity == SEVERITY_WARNING || severity == SEVERITY_NOTE
+               ? (weight + WARNING_SHARE - 1) / WARNING_SHARE
+               : 0;
+}
+
+int health_score(const struct health *health)
+{
+    int score = 100;
+    enum severity worst = SEVERITY_OK;
+    for (size_t i = 0; i < health->count; i++) {
+        const struct health_row *r = &health->items[i];
+        score -= r->lost;
+        if (r->lost > 0 && r->severity != SEVERITY_UNKNOWN && r->severity > worst) {
+            worst = r->severity;
+        }
+    }
+    if (worst == SEVERITY_ERROR) {
+        score = score < HEALTH_WITH_ERROR ? score : HEALTH_WITH_ERROR;
+        return score > 0 ? score : 0;
+    }
+    return score > HEALTH_WITH_ERROR ? score : HEALTH_WITH_ERROR + 1;
 }
 
 static struct finding switch_finding(struct bench *b, const struct known_switch *s,
@@ -277,11 +308,7 @@ void doctor_judge(struct arena *arena, const struct knowledge *k, const struct f
             judge_switch(b, &k->switches[i]);
         }
     }
-    int score = 100;
-    for (size_t i = 0; i < ret_health->count; i++) {
-        score -= ret_health->items[i].lost;
-    }
-    ret_health->score = score > 0 ? score : 0;
+    ret_health->score = health_score(ret_health);
     ret_health->confidence = b->weight_all > 0 ? (double)b->weight_told / b->weight_all : 0;
     findings_sort(findings);
     scope_done(&b->scope);

@@ -20,12 +20,22 @@ struct health_row {
 };
 
 struct health {
-    int score;         /* 100 minus what is lost, at least 0 */
+    int score;         /* health_score() */
     double confidence; /* weight of the rules that could be told, over the weight of all; 0..1 */
     struct health_row *items;
     size_t count;
     size_t capacity;
 };
+
+enum {
+    HEALTH_WITH_ERROR = 59 /* most that is left beside an error; warnings alone leave more */
+};
+
+/* What a row costs: its weight for an error, a quarter (rounded up) for a warning or a note, else nothing. */
+int health_lost(enum severity severity, int weight);
+
+/* 100 minus what the rows lost; 0 to HEALTH_WITH_ERROR with an error among them, above it without. */
+int health_score(const struct health *health);
 
 /* `stage` NULL takes all rules, else those of that stage ("host", "stack", "config"). Findings are appended,
  * worst first. */

@@ -65,7 +65,7 @@ struct report {
     struct report_stage *stages;
     size_t stage_count;
     struct report_score score;
-    struct report_table tables[4];
+    struct report_table tables[6];
     size_t table_count;
     struct report_number numbers[4];
     size_t number_count;

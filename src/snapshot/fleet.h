@@ -2,7 +2,7 @@
 /*
  * Many nodes that should be alike: what they wrote (facts, snapshots, records of `qualify` and `doctor`, figures of
  * `probe`), held item by item, and who differs from the majority. Which items are compared, how, and why a difference
- * matters is data: knowledge/fleet.tsv. Nothing is measured between nodes: collectives are not tested here.
+ * matters is data: knowledge/fleet.tsv. Nothing is measured between nodes here.
  *
  * Memory grows with what is compared (one cell for each node and item, texts once), not with the size of the files.
  */

@@ -13,6 +13,7 @@ enum {
         5, /* so many outliers in a row are kept out of the spread; then it is the new normal */
     TAIL_MIN = 40,
     TAIL_QUIET = 1000, /* values without a tail before one is told again */
+    TAIL_VALUES = 4096,
     WANDER_VALUES = 400,
     PERIOD_FIRST = 96,
     PERIOD_STEP = 1024
@@ -21,6 +22,8 @@ enum {
 #define TAIL_QUANTILE 0.99
 #define NORMAL_99     2.326 /* the same quantile of a normal distribution */
 #define RHO_MAX       0.9
+#define YOUNG_TAIL    4.0
+#define DROP_TAIL     1.6 /* values far below harm nobody: a longer tail is let pass there */
 #define Z_LIMIT       4.0 /* a single spike is no shift */
 
 struct anomaly anomaly_at(const struct anomaly_series *x, const struct anomaly_sample *sample,
@@ -68,23 +71,32 @@ struct band {
     double up, down; /* distances from the centre, both positive */
 };
 
-static double widened(const struct anomaly_rules *rules, double quantile, double sigma)
+/* The 99 % quantile of one window rests on five values. How heavy the tail is changes slowly, so its mean over
+ * the last few thousand values is taken; a young series has the plain mean. */
+static double widened(const struct anomaly_series *x, const struct anomaly_rules *rules,
+                      double *tail, double power, double quantile, double sigma)
 {
     double ratio = quantile / (NORMAL_99 * sigma);
-    double wide = ratio > 1 ? pow(ratio, rules->spike_tail) : 1;
+    double n = (double)(x->tail_values < TAIL_VALUES ? x->tail_values : TAIL_VALUES);
+    *tail += (ratio - *tail) / n;
+    /* Few values may have met a light part of a heavy tail. */
+    double heavy = 1 + (*tail - 1) * (1 + YOUNG_TAIL / sqrt(n));
+    double wide = heavy > 1 ? pow(heavy, power) : 1;
     return rules->spike_sigma * sigma * wide;
 }
 
-static struct band band_of(const struct anomaly_set *s, const struct anomaly_series *x,
-                           double level)
+static struct band band_of(const struct anomaly_set *s, struct anomaly_series *x, double level)
 {
     const struct anomaly_window *w = &x->spread;
+    x->tail_values++;
     struct band b = {.centre = anomaly_window_quantile(w, 0.5)};
     b.sigma = ANOMALY_MAD_SIGMA * anomaly_window_mad(w, b.centre);
     double least = 1e-9 + 1e-7 * fabs(level);
     b.sigma = b.sigma > least ? b.sigma : least;
-    b.up = widened(&s->rules, anomaly_window_quantile(w, TAIL_QUANTILE) - b.centre, b.sigma);
-    b.down = widened(&s->rules, b.centre - anomaly_window_quantile(w, 1 - TAIL_QUANTILE), b.sigma);
+    b.up = widened(x, &s->rules, &x->tail_up, s->rules.spike_tail,
+                   anomaly_window_quantile(w, TAIL_QUANTILE) - b.centre, b.sigma);
+    b.down = widened(x, &s->rules, &x->tail_down, DROP_TAIL * s->rules.spike_tail,
+                     b.centre - anomaly_window_quantile(w, 1 - TAIL_QUANTILE), b.sigma);
     double floor = x->family == FAMILY_NORM ? log(s->rules.spike_ratio) : s->rules.spike_loss;
     b.up = b.up > floor ? b.up : floor;
     b.down = b.down > floor ? b.down : floor;
@@ -103,6 +115,9 @@ static void tell_out(struct anomaly_set *s, struct anomaly_series *x,
     double low = level + b->centre - b->down;
     a.low = x->family == FAMILY_NORM || (low < 0 && x->least >= 0) ? NAN : low;
     a.high = unscaled(x, level + b->centre + b->up);
+    if (x->family == FAMILY_NORM) { /* the ratio that is a spike in any noise */
+        a.high = fmin(a.high, unscaled(x, level + log(s->rules.spike_hard_ratio)));
+    }
     anomaly_tell(s, &a);
 }
 

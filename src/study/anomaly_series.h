@@ -38,9 +38,11 @@ struct anomaly_series {
     double up_sum, down_sum;                  /* of values since the sums left zero */
     double up_level, down_level;              /* rolling median when they left it */
     uint64_t up_run, down_run;
-    uint64_t flagged_run; /* spikes and drops in a row */
-    double best_level;    /* lowest rolling median since the last shift, NaN before there is one */
-    double lowest_level;  /* lowest rolling median of all */
+    uint64_t flagged_run;      /* spikes and drops in a row */
+    double tail_up, tail_down; /* mean ratio of the 99 % quantile to that of normal noise */
+    uint64_t tail_values;
+    double best_level;   /* lowest rolling median since the last shift, NaN before there is one */
+    double lowest_level; /* lowest rolling median of all */
     double z_before, z_product, z_square; /* what tells how much the noise remembers of itself */
     uint64_t same_run, zero_run, same_pairs, pairs;
     bool guessing, slow, heavy; /* said already, and not over */

@@ -14,7 +14,7 @@ nodes() { # N: that many equal nodes in $TMP/d
 nodes 4
 expect "four alike" 0 "$ASSAY" fleet d --nodes 4 --hosts 'n[1-4]'
 says "four alike" out "the 4 nodes are alike"
-says "what is not tested" out "collectives were not tested"
+says "what is not tested" out "nothing was sent between them"
 
 # What is sampled or private to a node is no difference.
 jq '.facts["proc.cwd"].value = "/elsewhere" | .facts["gpu[0].power_w"].value = 600 | .facts["mem.available_bytes"].value -= 1000000000

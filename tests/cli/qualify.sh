@@ -44,7 +44,8 @@ for key in ("stages", "figures"):
     text = re.search(r"`%s` \(`\{(.*?)\}`" % key, part, re.S).group(1)
     for row in record[key]:
         assert set(row) == set(re.split(r",\s*", text)), (key, row, text)
-assert [f["figure"] for f in record["figures"]] == ["training"] and record["figures"][0]["value"] > 0
+assert [f["figure"] for f in record["figures"]] == ["training", "command"] and record["figures"][0]["value"] > 0
+assert 1.6 < record["figures"][1]["value"] < 2.2, record["figures"]  # steps of 0.5 to 0.55 s, as the job tells
 PY
 expect "a folder is used once" 64 "$ASSAY" qualify --only stack --save first
 says "a folder is used once" err "holds a qualification already"

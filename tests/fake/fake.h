@@ -14,6 +14,12 @@
  *                    heuristic-crash, illegal, old-version, crowd (an over-read unless it is the first
  *                    kernel since the device was waited for), slow (0.3 s for every product)
  *
+ *   ASSAY_FAKE_NVML  see fake_nvml.c
+ *   ASSAY_FAKE_HIP_DEVICES  how many devices; 1 unless set
+ *   ASSAY_FAKE_RCCL  a list of words with the rank they concern behind them: wrong (the last element of large
+ *                    sums), zero (nothing is written), hang (a start that never returns), stuck (an end that never
+ *                    comes), slow (10 ms late at each operation), fail (an error code), crash
+ *
  * A fault of the second list is in one solution of several, FAKE_GUILTY_SOLUTION, unless it is named
  * as "...-all".
  */
@@ -37,6 +43,8 @@ FAKE_EXPORT int fake_hip_kernel(void (*work)(void *context), void *context);
 
 /* In libamdhip64: kernels since the device was last waited for, the one that runs included. */
 FAKE_EXPORT unsigned fake_hip_crowd(void);
+/* In libamdhip64: what is queued on the device, run when it is waited for. */
+FAKE_EXPORT void fake_hip_at_sync(void (*work)(void));
 
 enum {
     FAKE_SOLUTIONS = 5,

@@ -133,16 +133,22 @@ FAKE_EXPORT int hipInit(unsigned flags)
     return SUCCESS;
 }
 
+static int devices(void)
+{
+    const char *text = getenv("ASSAY_FAKE_HIP_DEVICES");
+    return text != NULL ? (int)strtol(text, NULL, 10) : 1;
+}
+
 FAKE_EXPORT int hipGetDeviceCount(int *count)
 {
-    *count = fake_asked(VARIABLE, "no-device") ? 0 : 1;
+    *count = fake_asked(VARIABLE, "no-device") ? 0 : devices();
     return *count == 0 ? NO_DEVICE : SUCCESS;
 }
 
 FAKE_EXPORT int hipDeviceGet(int *device, int ordinal)
 {
     *device = ordinal;
-    return ordinal == 0 ? SUCCESS : INVALID_DEVICE;
+    return ordinal < devices() ? SUCCESS : INVALID_DEVICE;
 }
 
 FAKE_EXPORT int hipGetDevice(int *device)
@@ -153,7 +159,7 @@ FAKE_EXPORT int hipGetDevice(int *device)
 
 FAKE_EXPORT int hipSetDevice(int device)
 {
-    return device == 0 ? SUCCESS : INVALID_DEVICE;
+    return device < devices() ? SUCCESS : INVALID_DEVICE;
 }
 
 FAKE_EXPORT int hipRuntimeGetVersion(int *version)
@@ -234,10 +240,20 @@ FAKE_EXPORT const char *hipGetErrorString(int error)
                                     : "invalid argument";
 }
 
+static void (*at_sync)(void);
+
+void fake_hip_at_sync(void (*work)(void))
+{
+    at_sync = work;
+}
+
 FAKE_EXPORT int hipDeviceSynchronize(void)
 {
     fake_count(FAKE_CALL_SYNC);
     since_sync = 0;
+    if (at_sync != NULL) {
+        at_sync();
+    }
     return sticky;
 }
 

@@ -100,8 +100,32 @@ static void test_a_failing_rule_costs_its_weight(void **state)
     assert_int_equal(f->severity, SEVERITY_ERROR);
     assert_string_equal(f->title, "No GPU among 0");
     assert_string_equal(f->evidence.items[0].source, "/sys");
-    assert_int_equal(b->health.score, 60);
+    assert_int_equal(b->health.score, 59); /* 60 are left, and an error leaves 59 at most */
     assert_true(fabs(b->health.confidence - 1) < 1e-9);
+}
+
+/* Score and verdict agree: below 60 exactly when there is an error. */
+static void test_score_and_verdict_agree(void **state)
+{
+    struct health_row rows[8] = {{"a", SEVERITY_WARNING, 60, 0}};
+    struct health h = {.items = rows, .count = 1};
+    (void)state;
+    for (size_t i = 0; i < 8; i++) {
+        rows[i] = (struct health_row){"w", SEVERITY_WARNING, 60, health_lost(SEVERITY_WARNING, 60)};
+    }
+    assert_int_equal(rows[0].lost, 15);
+    assert_int_equal(health_score(&h), 85);
+    h.count = 8;
+    assert_int_equal(health_score(&h), 60); /* never as low as with an error */
+    rows[7] = (struct health_row){"e", SEVERITY_ERROR, 10, health_lost(SEVERITY_ERROR, 10)};
+    assert_int_equal(health_score(&h), 0);
+    rows[0] = rows[7];
+    h.count = 1;
+    assert_int_equal(health_score(&h), 59);
+    rows[0] = (struct health_row){"u", SEVERITY_UNKNOWN, 40, health_lost(SEVERITY_UNKNOWN, 40)};
+    assert_int_equal(health_score(&h), 100);
+    rows[0] = (struct health_row){"n", SEVERITY_NOTE, 3, health_lost(SEVERITY_NOTE, 3)};
+    assert_int_equal(health_score(&h), 99);
 }
 
 static void test_a_denied_fact_is_could_not_tell(void **state)
@@ -131,7 +155,7 @@ static void test_a_loop_judges_each_gpu(void **state)
     assert_string_equal(f->title, "card 1 runs on 4 lanes");
     assert_string_equal(f->remedy.items[0], "reseat card 1");
     assert_string_equal(f->evidence.items[0].text, "gpu[1].pcie_width = 4");
-    assert_int_equal(b->health.score, 90);
+    assert_int_equal(b->health.score, 97); /* a quarter of 10, rounded up */
     assert_int_equal(b->findings.items[0].severity, SEVERITY_WARNING); /* worst first */
 }
 
@@ -172,9 +196,9 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        CASE(test_a_failing_rule_costs_its_weight), CASE(test_a_denied_fact_is_could_not_tell),
-        CASE(test_a_loop_judges_each_gpu),          CASE(test_a_switch_without_effect_is_said_so),
-        CASE(test_a_stage_asks_only_its_own_rules),
+        CASE(test_a_failing_rule_costs_its_weight),    CASE(test_score_and_verdict_agree),
+        CASE(test_a_denied_fact_is_could_not_tell),    CASE(test_a_loop_judges_each_gpu),
+        CASE(test_a_switch_without_effect_is_said_so), CASE(test_a_stage_asks_only_its_own_rules),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
