@@ -171,6 +171,39 @@ void unicode_add_lower(struct strbuf *out, uint32_t cp)
     utf8_add(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)cp));
 }
 
+/* Characters that Unicode 10.0 to 15.0 gave a combining class or a decomposition. The tokenizers library makes
+ * normal forms by the tables of 9.0 and leaves them as they are, and ids are to be its ids. */
+static const struct range {
+    uint32_t first;
+    uint32_t last;
+} untouched[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
+    {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},
+    {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},
+    {0xA82C, 0xA82C},   {0xAB69, 0xAB69},   {0x10781, 0x10785}, {0x10787, 0x107B0},
+    {0x107B2, 0x107BA}, {0x10D24, 0x10D27}, {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF},
+    {0x10F46, 0x10F50}, {0x10F82, 0x10F85}, {0x11070, 0x11070}, {0x1133B, 0x1133B},
+    {0x1145E, 0x1145E}, {0x11839, 0x1183A}, {0x11938, 0x11938}, {0x1193D, 0x1193E},
+    {0x11943, 0x11943}, {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47},
+    {0x11A99, 0x11A99}, {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97},
+    {0x11F41, 0x11F42}, {0x16FF0, 0x16FF1}, {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F},
+    {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+    {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
+static int by_untouched(const void *key, const void *row)
+{
+    uint32_t cp = *(const uint32_t *)key;
+    const struct range *r = row;
+    return cp < r->first ? -1 : cp > r->last;
+}
+
+static bool is_untouched(uint32_t cp)
+{
+    return cp > 0x7FC &&
+           bsearch(&cp, untouched, ARRAY_LEN(untouched), sizeof *untouched, by_untouched) != NULL;
+}
+
 /* Surely untouched by any form and surely never joined with a character before it. */
 static bool is_inert(enum unicode_form form, uint32_t cp)
 {
@@ -194,7 +227,8 @@ static bool is_inert(enum unicode_form form, uint32_t cp)
     bool syllable = cp >= 0xAC00 && cp <= 0xD7A3;
     /* comb_index below 0x8000 starts a pair, from there on it may end one. */
     bool joins = p->comb_index != UINT16_MAX && p->comb_index >= 0x8000;
-    return p->combining_class == 0 && !decomposes && !hangul && !syllable && !joins;
+    return (p->combining_class == 0 && !decomposes && !hangul && !syllable && !joins) ||
+           is_untouched(cp);
 }
 
 bool unicode_is_normal(enum unicode_form form, struct str s)
@@ -236,12 +270,12 @@ void unicode_normalize(enum unicode_form form, struct strbuf *out, struct str s)
 {
     const char *end = s.p + s.n;
     const char *clean = s.p; /* start of what was not yet appended */
-    const char *last = s.p;  /* start of the last inert character */
+    const char *last = s.p;  /* start of the last inert character, or behind an untouched one */
     for (const char *p = s.p; p < end;) {
         unsigned n;
         uint32_t cp = utf8_next(p, end, &n);
         if (is_inert(form, cp)) {
-            last = p;
+            last = is_untouched(cp) ? p + n : p;
             p += n;
             continue;
         }
