@@ -179,7 +179,7 @@ static void meta_table(struct job *j, const struct tensor_file *f)
 
 static void note_if_empty(const struct checkpoint *c)
 {
-    if (c->files.count == 0) {
+    if (c->files.count == 0 && !issues_wrong(c->issues)) {
         issue_add(c->issues, SEVERITY_UNKNOWN, "no-model-files", "there is no model file here",
                   "No safetensors, GGUF or torch files were found under this path.");
     }

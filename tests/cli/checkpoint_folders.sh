@@ -30,8 +30,12 @@ fresh trainer; rm "$F/checkpoint-2/rng_state_0.pth"; finds "a rank's random stat
 fresh trainer; head -c 40 "$SAMPLES/trainer/checkpoint-2/trainer_state.json" >"$F/checkpoint-2/trainer_state.json"
 finds "cut trainer_state.json" trainer-state-broken
 fresh trainer; cp "$SAMPLES/adapter/base/model.safetensors" "$F/checkpoint-2/"; finds "weights of another model" trainer-optimizer-other-model
-fresh trainer; : >"$F/checkpoint-2/scaler.pt"; finds "an empty file" folder-empty-file
-fresh trainer; touch "$F/checkpoint-2/model.safetensors.tmp"; finds "an unfinished file" folder-half-written
+fresh trainer; : >"$F/checkpoint-2/scaler.pt"
+expect "an empty file" 1 "$ASSAY" checkpoint verify "$F"
+says "an empty file" out "(folder-empty-file)"
+fresh trainer; touch "$F/checkpoint-2/model.safetensors.tmp"
+expect "an unfinished file" 1 "$ASSAY" checkpoint verify "$F"
+says "an unfinished file" out "(folder-half-written)"
 
 fresh adapter; cp "$F/untrained.st" "$F/adapter_model.safetensors"; finds "lora_B all zero" adapter-untrained
 fresh adapter; cp "$F/half.st" "$F/adapter_model.safetensors"; finds "lora_A alone" adapter-half-pair
