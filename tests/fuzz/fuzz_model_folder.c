@@ -15,9 +15,14 @@
 #include "model/checkpoint.h"
 #include "model/manifest.h"
 
+#define INDEX_NAME "model.safetensors.index.json"
+#define SHARD_NAME "model-00001-of-00002.safetensors"
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void put(const char *folder, const char *name, const uint8_t *data, size_t n)
+static char folder[64];
+
+static void put(const char *name, const uint8_t *data, size_t n)
 {
     char path[128];
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -27,16 +32,23 @@ static void put(const char *folder, const char *name, const uint8_t *data, size_
     }
 }
 
-static const char *folder_of_this_process(void)
+static void remove_folder(void)
 {
-    static char folder[64];
-    if (folder[0] == '\0') {
-        (void)snprintf(folder, sizeof folder, "/tmp/fuzz_model_folder.%d", (int)getpid());
-        if (mkdir(folder, 0700) != 0) {
-            abort();
-        }
+    static const char *const names[] = {INDEX_NAME, MANIFEST_NAME, SHARD_NAME};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char path[128];
+        (void)snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        (void)unlink(path);
     }
-    return folder;
+    (void)rmdir(folder);
+}
+
+static void make_folder(void)
+{
+    (void)snprintf(folder, sizeof folder, "/tmp/fuzz_model_folder.%d", (int)getpid());
+    if (mkdir(folder, 0700) != 0 || atexit(remove_folder) != 0) {
+        abort();
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -44,16 +56,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 4) {
         return 0;
     }
-    const char *folder = folder_of_this_process();
+    if (folder[0] == '\0') {
+        make_folder();
+    }
     size_t index = bytes_le16((const char *)data);
     size_t list = bytes_le16((const char *)data + 2);
     data += 4;
     size -= 4;
     index = index < size ? index : size;
     list = list < size - index ? list : size - index;
-    put(folder, "model.safetensors.index.json", data, index);
-    put(folder, MANIFEST_NAME, data + index, list);
-    put(folder, "model-00001-of-00002.safetensors", data + index + list, size - index - list);
+    put(INDEX_NAME, data, index);
+    put(MANIFEST_NAME, data + index, list);
+    put(SHARD_NAME, data + index + list, size - index - list);
     struct arena *a = arena_new((size_t)1 << 30);
     struct issues issues;
     struct checkpoint c;
