@@ -55,6 +55,7 @@ struct qualify {
     const char *device; /* "cpu" or "cuda" (HIP as well): what is qualified */
     bool device_named;  /* by the user */
     const char *python; /* interpreter with the user's PyTorch; NULL: none was named */
+    const char *model;  /* folder that training starts from; NULL: none is known */
     const char *folder; /* results and run folders; absolute */
     bool keep;          /* the folder stays */
     struct training_result training;
@@ -77,10 +78,19 @@ void qualify_operators(struct qualify *q, struct stage_result *s);
 void qualify_torch(struct qualify *q, struct stage_result *s);
 void qualify_evidence(struct qualify *q, struct stage_result *s);
 void qualify_linear_attention(struct qualify *q, struct stage_result *s);
+void qualify_tokenizer(struct qualify *q, struct stage_result *s);
 void qualify_training(struct qualify *q, struct stage_result *s);
 void qualify_command(struct qualify *q, struct stage_result *s);
 void qualify_checkpoint(struct qualify *q, struct stage_result *s);
 void qualify_resume(struct qualify *q, struct stage_result *s);
+
+/* ---- the model that training starts from (qualify_model.c) ---- */
+
+/* --model, else the first folder of the command that holds a config.json and a tokenizer; NULL: none. */
+const char *qualify_find_model(struct cli *cli);
+
+/* Adds what is wrong with its weights; false when no model is known. */
+bool qualify_model_weights(struct qualify *q, struct stage_result *s);
 
 /* ---- helpers (qualify_child.c) ---- */
 
