@@ -272,6 +272,10 @@ void unicode_normalize(enum unicode_form form, struct strbuf *out, struct str s)
     const char *clean = s.p; /* start of what was not yet appended */
     const char *last = s.p;  /* start of the last inert character, or behind an untouched one */
     for (const char *p = s.p; p < end;) {
+        if ((unsigned char)*p < 0x80) { /* most of most texts */
+            last = p++;
+            continue;
+        }
         unsigned n;
         uint32_t cp = utf8_next(p, end, &n);
         if (is_inert(form, cp)) {
