@@ -98,6 +98,10 @@ static void file_table(struct job *j, const struct checkpoint *c)
     enum {
         COLUMNS = ARRAY_LEN(file_columns)
     };
+
+    if (c->files.count == 0) {
+        return;
+    }
     struct value *cells = cells_for(j, COLUMNS, c->files.count);
     for (size_t i = 0; i < c->files.count; i++) {
         const struct checkpoint_file *f = &c->files.items[i];
@@ -205,12 +209,15 @@ static void check_folders(struct job *j, const struct checkpoint *c, bool verify
     struct text_list kinds = {0};
     struct err ignored;
     for (size_t i = 0; i < c->folders.count; i++) {
-        j->issues.file = c->folders.items[i];
-        (void)!folder_check(j->cli->arena, c->folders.items[i], &j->issues, &kinds, &ignored);
-    }
-    for (size_t i = 0; i < kinds.count; i++) {
-        *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(j->cli->arena, "read as: %s",
-                                                               kinds.items[i]);
+        const char *folder = c->folders.items[i];
+        size_t before = kinds.count;
+        j->issues.file = folder;
+        (void)!folder_check(j->cli->arena, folder, &j->issues, &kinds, &ignored);
+        for (size_t k = before; k < kinds.count; k++) {
+            *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(
+                j->cli->arena, "read as: %s: %s", kinds.items[k],
+                issue_text(j->cli->arena, str_of(folder)));
+        }
     }
     j->issues.file = c->path;
     if (kinds.count == 0) {
