@@ -11,3 +11,4 @@ trap 'rm -rf "$work"' EXIT
 mkdir "$work/texts"
 "$python" "$top/tokenizer_texts.py" "$files" "$work/texts"
 "$python" "$top/tokenizer_ids.py" "$1" "$files" "$work"
+"$python" "$top/tokenizer_faults.py" "$1" 80 "$files"/{llama2,qwen3,deepseek_v3}/tokenizer.json "$work"/*.model "$work"/llama3.tiktoken
