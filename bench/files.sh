@@ -75,9 +75,9 @@ def one_pass():
         f.write(len(header).to_bytes(8, "little") + header)
         for i in range(60):
             numpy.roll(rows, i).tofile(f)
-    size, cores = os.path.getsize(path), len(os.sched_getaffinity(0))
-    def seconds(*args):
-        return float(subprocess.run([f"{tmp}/read_rate", path, str(cores), *args], capture_output=True).stdout)
+    size = os.path.getsize(path)
+    def seconds(how):
+        return float(subprocess.run([f"{tmp}/read_rate", path, how], capture_output=True).stdout)
     def timed(*args):
         t = time.monotonic(); subprocess.run(args, check=True, stdout=subprocess.DEVNULL); return time.monotonic() - t
     turns = [(timed(assay, "checkpoint", "verify", path), min(seconds("mapped"), seconds("read"))) for _ in range(9)]

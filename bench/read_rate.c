@@ -2,19 +2,21 @@
 /*
  * How fast all of a file can be read out of the page cache by all cores and looked at once, a sum of its
  * words: the mark that a pass over values is held against. Two ways, and the faster counts: mapped pages, and
- * read() into a buffer that stays in the cache. usage: read_rate FILE THREADS mapped|read; prints seconds.
+ * read() into a buffer that stays in the cache. usage: read_rate FILE mapped|read; prints seconds.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 enum {
     WINDOW = 8 << 20,
@@ -51,7 +53,8 @@ static void *work(void *unused)
         size_t n = size - at < WINDOW ? size - at : WINDOW;
         if (by_read) {
             for (size_t done = 0; done < n; done += BUFFER) {
-                ssize_t got = pread(fd, buffer, n - done < BUFFER ? n - done : BUFFER, (off_t)(at + done));
+                ssize_t got = pread(fd, buffer, n - done < BUFFER ? n - done : BUFFER,
+                                    (off_t)(at + done));
                 total += sum(buffer, got > 0 ? (size_t)got : 0);
             }
             continue;
@@ -70,13 +73,15 @@ int main(int argc, char **argv)
     struct timespec a;
     struct timespec b;
     pthread_t threads[THREADS];
-    int count = argc == 4 ? atoi(argv[2]) : 0;
-    if (count < 1 || count > THREADS || (fd = open(argv[1], O_RDONLY)) < 0 || fstat(fd, &st) != 0) {
-        fprintf(stderr, "usage: read_rate FILE THREADS mapped|read\n");
+    cpu_set_t cores;
+    int count = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    count = count > THREADS ? THREADS : count;
+    if (argc != 3 || (fd = open(argv[1], O_RDONLY)) < 0 || fstat(fd, &st) != 0) {
+        fprintf(stderr, "usage: read_rate FILE mapped|read\n");
         return 64;
     }
     size = (size_t)st.st_size;
-    by_read = strcmp(argv[3], "read") == 0;
+    by_read = strcmp(argv[2], "read") == 0;
     clock_gettime(CLOCK_MONOTONIC, &a);
     map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
     for (int i = 0; i < count; i++) {
