@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Classes and normal forms of Unicode characters, from utf8proc (Unicode 15.0 in version 2.8).
+ * Classes and normal forms of Unicode characters, from utf8proc (Unicode 15.0 in version 2.8). Classes know
+ * what Unicode 16.0 assigned, however old utf8proc is; normal forms leave alone what is younger than Unicode 9.0,
+ * as the tokenizers library does.
  *
  * What is white space follows the property White_Space, as Rust's char::is_whitespace and `\s` of
  * Oniguruma and of Rust's regex crate do; U+200B and U+FEFF are none.

@@ -72,6 +72,22 @@ static int finish(struct job *j, const char *what)
 
 /* ---- tables ---- */
 
+/* Room for `rows` rows of a table. */
+static struct value *cells_for(struct job *j, size_t columns, size_t rows)
+{
+    return arena_array(j->cli->arena, rows * columns, sizeof(struct value));
+}
+
+static void add_table(struct job *j, const char *key, const struct report_column *columns,
+                      size_t column_count, const struct value *cells, size_t rows)
+{
+    j->report.tables[j->report.table_count++] = (struct report_table){.key = key,
+                                                                      .columns = columns,
+                                                                      .column_count = column_count,
+                                                                      .cells = cells,
+                                                                      .row_count = rows};
+}
+
 static const struct report_column file_columns[] = {
     {"file", "file", 0},       {"format", "format", 0},     {"bytes", "bytes", 0},
     {"tensors", "tensors", 0}, {"elements", "elements", 0},
@@ -82,7 +98,11 @@ static void file_table(struct job *j, const struct checkpoint *c)
     enum {
         COLUMNS = ARRAY_LEN(file_columns)
     };
-    struct value *cells = arena_array(j->cli->arena, c->files.count * COLUMNS, sizeof *cells);
+
+    if (c->files.count == 0) {
+        return;
+    }
+    struct value *cells = cells_for(j, COLUMNS, c->files.count);
     for (size_t i = 0; i < c->files.count; i++) {
         const struct checkpoint_file *f = &c->files.items[i];
         struct value *row = cells + i * COLUMNS;
@@ -98,11 +118,7 @@ static void file_table(struct job *j, const struct checkpoint *c)
             row[4] = value_int((int64_t)elements);
         }
     }
-    j->report.tables[j->report.table_count++] = (struct report_table){.key = "files",
-                                                                      .columns = file_columns,
-                                                                      .column_count = COLUMNS,
-                                                                      .cells = cells,
-                                                                      .row_count = c->files.count};
+    add_table(j, "files", file_columns, COLUMNS, cells, c->files.count);
 }
 
 static const struct report_column tensor_columns[] = {
@@ -116,7 +132,7 @@ static void tensor_table(struct job *j, const struct checkpoint *c)
     enum {
         COLUMNS = ARRAY_LEN(tensor_columns)
     };
-    struct value *cells = arena_array(j->cli->arena, (size_t)SHOW_ROWS * COLUMNS, sizeof *cells);
+    struct value *cells = cells_for(j, COLUMNS, SHOW_ROWS);
     size_t rows = 0;
     size_t left_out = 0;
     for (size_t i = 0; i < c->files.count; i++) {
@@ -143,11 +159,7 @@ static void tensor_table(struct job *j, const struct checkpoint *c)
         *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(
             j->cli->arena, "%zu more tensors are not listed", left_out);
     }
-    j->report.tables[j->report.table_count++] = (struct report_table){.key = "tensors",
-                                                                      .columns = tensor_columns,
-                                                                      .column_count = COLUMNS,
-                                                                      .cells = cells,
-                                                                      .row_count = rows};
+    add_table(j, "tensors", tensor_columns, COLUMNS, cells, rows);
 }
 
 static const struct report_column meta_columns[] = {
@@ -163,23 +175,19 @@ static void meta_table(struct job *j, const struct tensor_file *f)
     };
 
     size_t rows = f->meta_count < SHOW_ROWS ? f->meta_count : SHOW_ROWS;
-    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    struct value *cells = cells_for(j, COLUMNS, rows);
     for (size_t i = 0; i < rows; i++) {
         cells[i * COLUMNS] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].key)));
         cells[i * COLUMNS + 1] = value_string(issue_text(j->cli->arena, str_of(f->meta[i].value)));
     }
-    j->report.tables[j->report.table_count++] = (struct report_table){.key = "metadata",
-                                                                      .columns = meta_columns,
-                                                                      .column_count = COLUMNS,
-                                                                      .cells = cells,
-                                                                      .row_count = rows};
+    add_table(j, "metadata", meta_columns, COLUMNS, cells, rows);
 }
 
 /* ---- actions ---- */
 
 static void note_if_empty(const struct checkpoint *c)
 {
-    if (c->files.count == 0) {
+    if (c->files.count == 0 && !issues_wrong(c->issues)) {
         issue_add(c->issues, SEVERITY_UNKNOWN, "no-model-files", "there is no model file here",
                   "No safetensors, GGUF or torch files were found under this path.");
     }
@@ -201,12 +209,15 @@ static void check_folders(struct job *j, const struct checkpoint *c, bool verify
     struct text_list kinds = {0};
     struct err ignored;
     for (size_t i = 0; i < c->folders.count; i++) {
-        j->issues.file = c->folders.items[i];
-        (void)!folder_check(j->cli->arena, c->folders.items[i], &j->issues, &kinds, &ignored);
-    }
-    for (size_t i = 0; i < kinds.count; i++) {
-        *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(j->cli->arena, "read as: %s",
-                                                               kinds.items[i]);
+        const char *folder = c->folders.items[i];
+        size_t before = kinds.count;
+        j->issues.file = folder;
+        (void)!folder_check(j->cli->arena, folder, &j->issues, &kinds, &ignored);
+        for (size_t k = before; k < kinds.count; k++) {
+            *VEC_PUSH(j->cli->arena, &j->report.notes) = arena_fmt(
+                j->cli->arena, "read as: %s: %s", kinds.items[k],
+                issue_text(j->cli->arena, str_of(folder)));
+        }
     }
     j->issues.file = c->path;
     if (kinds.count == 0) {
@@ -297,7 +308,7 @@ static void diff_table(struct job *j, const struct compare *d)
     };
 
     size_t rows = d->count < SHOW_ROWS ? d->count : SHOW_ROWS;
-    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    struct value *cells = cells_for(j, COLUMNS, rows);
     for (size_t i = 0; i < rows; i++) {
         const struct compare_tensor *t = &d->tensors[i];
         struct value *row = cells + i * COLUMNS;
@@ -311,11 +322,7 @@ static void diff_table(struct job *j, const struct compare *d)
             row[6] = value_real(compare_update_ratio(t));
         }
     }
-    j->report.tables[j->report.table_count++] = (struct report_table){.key = "tensors",
-                                                                      .columns = diff_columns,
-                                                                      .column_count = COLUMNS,
-                                                                      .cells = cells,
-                                                                      .row_count = rows};
+    add_table(j, "tensors", diff_columns, COLUMNS, cells, rows);
 }
 
 static const struct report_column merge_columns[] = {
@@ -331,7 +338,7 @@ static void merge_table(struct job *j, const struct merge *m)
     };
 
     size_t rows = m->count < SHOW_ROWS ? m->count : SHOW_ROWS;
-    struct value *cells = arena_array(j->cli->arena, rows * COLUMNS, sizeof *cells);
+    struct value *cells = cells_for(j, COLUMNS, rows);
     for (size_t i = 0; i < rows; i++) {
         const struct merge_module *r = &m->modules[i];
         struct value *row = cells + i * COLUMNS;
@@ -346,11 +353,7 @@ static void merge_table(struct job *j, const struct merge *m)
             row[7] = value_int((int64_t)r->outside);
         }
     }
-    j->report.tables[j->report.table_count++] = (struct report_table){.key = "modules",
-                                                                      .columns = merge_columns,
-                                                                      .column_count = COLUMNS,
-                                                                      .cells = cells,
-                                                                      .row_count = rows};
+    add_table(j, "modules", merge_columns, COLUMNS, cells, rows);
 }
 
 /* Two checkpoints tensor by tensor, or base and merged model with the adapter between them. */

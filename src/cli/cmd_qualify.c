@@ -37,6 +37,7 @@ static const struct stage stages[] = {
     {"evidence", "the libraries that really computed", false, qualify_evidence},
     {"linear-attention", "the gated delta rule, output and gradients", false,
      qualify_linear_attention},
+    {"tokenizer", "the tokenizer of the model that training starts from", false, qualify_tokenizer},
     {"training", "a short training on this CPU, held against its known course", true,
      qualify_training},
     {"command", "the user's own training command under supervision", false, qualify_command},
@@ -79,8 +80,8 @@ static enum status mark(const char *option, const char *list, bool *marks, struc
         if (!known) {
             return err_set(err, ST_USAGE,
                            "--%s: there is no stage '%.*s'; there are host, stack, device, "
-                           "operators, torch, evidence, linear-attention, training, command, "
-                           "checkpoint, resume, and with --fleet collectives and fleet",
+                           "operators, torch, evidence, linear-attention, tokenizer, training, "
+                           "command, checkpoint, resume, and with --fleet collectives and fleet",
                            option, STR_ARG(name));
         }
     }
@@ -385,6 +386,7 @@ static int run_qualify(struct cli *cli)
         .device_named = strcmp(device, "auto") != 0,
         .device = strcmp(device, "auto") == 0 ? "cpu" : device,
         .python = python_of(cli),
+        .model = qualify_find_model(cli),
     };
     q.fleet = cli_flag(cli, "fleet");
     if (choose(cli, asked, &err) != ST_OK || check_options(cli, &err) != ST_OK ||
@@ -410,7 +412,8 @@ static const char *const description[] = {
     "Runs the stages of a qualification in order and ends with a verdict: qualified, qualified with "
     "conditions, not qualified, could not tell. host and stack read and judge; device proves the guard on each "
     "device; operators and torch try matrix products of the CPU's BLAS and operators of your PyTorch; evidence "
-    "records which library really computed; linear-attention tries the gated delta rule; training trains a small "
+    "records which library really computed; linear-attention tries the gated delta rule; tokenizer holds that of "
+    "the model that training starts from against its other files; training trains a small "
     "model that is compiled in; command runs your own training under supervision; checkpoint and resume verify "
     "what was saved.",
     "A stage that was asked for and could not be run never counts as passed: the exit status is then 2 at best, "
@@ -451,6 +454,8 @@ static const struct option_spec options[] = {
      "What to qualify; auto asks for a GPU (torch calls HIP devices cuda, too)"},
     {"python", 0, OPTION_VALUE, "PATH",
      "Environment with your PyTorch: its folder or its python (VIRTUAL_ENV)"},
+    {"model", 0, OPTION_VALUE, "DIR",
+     "Model that training starts from: its tokenizer and weights are checked (else the command's)"},
     {"only", 0, OPTION_REPEAT, "STAGES", "Only these stages, separated by commas"},
     {"skip", 0, OPTION_REPEAT, "STAGES", "Not these stages"},
     {"expect", 0, OPTION_REPEAT, "WHAT",

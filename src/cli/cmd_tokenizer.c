@@ -74,6 +74,19 @@ static enum status read_text(struct cli *cli, struct str *ret_text, struct err *
     return ST_OK;
 }
 
+/* printf would take as long as the encoding. */
+static void add_id(struct strbuf *out, uint32_t id, char separator)
+{
+    char digits[12];
+    size_t from = sizeof digits;
+    digits[--from] = separator;
+    do {
+        digits[--from] = (char)('0' + id % 10);
+        id /= 10;
+    } while (id != 0);
+    strbuf_add(out, (struct str){.p = digits + from, .n = sizeof digits - from});
+}
+
 static void write_ids(struct cli *cli, const struct tokenizer *t, const struct tok_ids *ids,
                       struct strbuf *out)
 {
@@ -93,15 +106,19 @@ static void write_ids(struct cli *cli, const struct tokenizer *t, const struct t
         json_object_end(&j);
         return;
     }
+    if (!cli_flag(cli, "pieces")) {
+        for (size_t i = 0; i < ids->count; i++) {
+            add_id(out, ids->items[i], i + 1 == ids->count ? '\n' : ' ');
+        }
+        strbuf_addz(out, ids->count == 0 ? "\n" : "");
+        return;
+    }
     for (size_t i = 0; i < ids->count; i++) {
         struct str piece;
-        if (!cli_flag(cli, "pieces")) {
-            strbuf_fmt(out, "%s%u", i > 0 ? " " : "", ids->items[i]);
-        } else if (tok_piece(t, cli->arena, ids->items[i], &piece)) {
+        if (tok_piece(t, cli->arena, ids->items[i], &piece)) {
             strbuf_fmt(out, "%u\t%.*s\n", ids->items[i], STR_ARG(piece));
         }
     }
-    strbuf_addz(out, cli_flag(cli, "pieces") ? "" : "\n");
 }
 
 static int run_encode(struct cli *cli)

@@ -63,6 +63,7 @@ struct qualify {
     bool device_named;   /* by the user */
     const char *backend; /* "cuda", "hip": of the first GPU that stage device saw; NULL: none */
     const char *python;  /* interpreter with the user's PyTorch; NULL: none was named */
+    const char *model;   /* folder that training starts from; NULL: none is known */
     const char *folder;  /* results and run folders; absolute */
     bool keep;           /* the folder stays */
     struct training_result training;
@@ -91,6 +92,7 @@ void qualify_operators(struct qualify *q, struct stage_result *s);
 void qualify_torch(struct qualify *q, struct stage_result *s);
 void qualify_evidence(struct qualify *q, struct stage_result *s);
 void qualify_linear_attention(struct qualify *q, struct stage_result *s);
+void qualify_tokenizer(struct qualify *q, struct stage_result *s);
 void qualify_training(struct qualify *q, struct stage_result *s);
 void qualify_command(struct qualify *q, struct stage_result *s);
 void qualify_checkpoint(struct qualify *q, struct stage_result *s);
@@ -112,6 +114,14 @@ int qualify_fleet_wait(struct qualify *q);
 
 /* Rank 0, after it told the verdict. */
 void qualify_fleet_release(struct qualify *q, int status);
+
+/* ---- the model that training starts from (qualify_model.c) ---- */
+
+/* --model, else the first folder of the command that holds a config.json and a tokenizer; NULL: none. */
+const char *qualify_find_model(struct cli *cli);
+
+/* Adds what is wrong with its weights; false when no model is known. */
+bool qualify_model_weights(struct qualify *q, struct stage_result *s);
 
 /* ---- helpers (qualify_child.c) ---- */
 

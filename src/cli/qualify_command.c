@@ -320,6 +320,10 @@ void qualify_checkpoint(struct qualify *q, struct stage_result *s)
             s->measured = arena_fmt(a, "%s; the command left none that was found", s->measured);
         }
     }
+    if (qualify_model_weights(q, s)) {
+        s->measured = arena_fmt(a, "%s; the model's in %s", s->measured, q->model);
+        ran = true;
+    }
     if (!ran) {
         qualify_not_run(s, "the short training left no checkpoint",
                         "the stage training must have run to its end here");

@@ -21,6 +21,7 @@ struct adapter {
     struct map *base; /* tensor name to struct tensor of the base model; NULL when unknown */
     uint64_t rank;
     bool ranks_vary; /* rank_pattern is not empty */
+    bool dora;       /* use_dora */
     size_t pairs;
     size_t zero_b;
 };
@@ -105,6 +106,40 @@ static void check_base(const struct adapter *a, struct str module, const struct 
     }
 }
 
+/* DoRA: a magnitude for each output of the module (PEFT saves it without ".weight", and did with). */
+static void check_magnitude(const struct adapter *a, struct str module, const struct tensor *B)
+{
+    static const char *const suffixes[] = {".lora_magnitude_vector",
+                                           ".lora_magnitude_vector.weight"};
+    const struct tensor *m = NULL;
+    for (size_t i = 0; i < ARRAY_LEN(suffixes) && m == NULL; i++) {
+        m = tensor_find(a->file, arena_fmt(a->f->arena, "%.*s%s", STR_ARG(module), suffixes[i]));
+    }
+    const char *text = issue_text(a->f->arena, module);
+    if (a->dora && m == NULL) {
+        folder_issue(a->f, SEVERITY_ERROR, "adapter-magnitude", "A DoRA adapter lacks a magnitude",
+                     a->name,
+                     "use_dora is true and \"%s\" has no lora_magnitude_vector: loading starts it "
+                     "from the base's norms.",
+                     text);
+    } else if (!a->dora && m != NULL) {
+        folder_issue(
+            a->f, SEVERITY_ERROR, "adapter-magnitude",
+            "A magnitude that the config knows nothing of", a->name,
+            "\"%s\" has a lora_magnitude_vector, adapter_config.json does not say use_dora: "
+            "loading drops it, and the rest was trained with it.",
+            text);
+    } else if (m != NULL && (m->elements != B->shape[0] || m->rank == 0)) {
+        folder_issue(a->f, SEVERITY_ERROR, "adapter-magnitude", "A magnitude has another size",
+                     a->name, "\"%s\": lora_magnitude_vector is %s, lora_B has %" PRIu64 " rows.",
+                     text, tensor_shape_text(a->f->arena, m->shape, m->rank), B->shape[0]);
+    } else if (m != NULL && all_zero(a->file, m)) {
+        folder_issue(a->f, SEVERITY_ERROR, "adapter-magnitude", "A magnitude is zero", a->name,
+                     "\"%s\": lora_magnitude_vector is zero throughout: the module gives nothing.",
+                     text);
+    }
+}
+
 static void check_pair(struct adapter *a, const struct tensor *A, struct str module)
 {
     const struct tensor *B = sibling(a, A->name, ".lora_A", ".lora_B");
@@ -141,6 +176,7 @@ static void check_pair(struct adapter *a, const struct tensor *A, struct str mod
                      "\"%s\": lora_A begins random and never becomes zero by training.", text);
     }
     a->zero_b += all_zero(a->file, B);
+    check_magnitude(a, module, B);
     check_base(a, module, A, B);
 }
 
@@ -253,6 +289,8 @@ static void check(const struct folder *f)
     if (str_to_u64(str_of(tree_text(a.config, "r", "")), 10, &a.rank) != ST_OK) {
         a.rank = 0;
     }
+    const struct tree *dora = tree_get(a.config, "use_dora");
+    a.dora = dora != NULL && dora->value.kind == VALUE_BOOL && dora->value.boolean;
     a.base = base_tensors(f, a.config);
     if (a.base == NULL) {
         folder_issue(

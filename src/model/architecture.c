@@ -7,53 +7,7 @@
 #include "base/attr.h"
 #include "base/str.h"
 
-/* Sizes that shapes are made of. */
-enum size {
-    NO_SIZE = 0,
-    ONE,
-    VOCAB,
-    HIDDEN,
-    INNER,    /* intermediate_size */
-    QUERY,    /* heads * head_dim */
-    QUERY_2,  /* twice that: query and gate */
-    KV,       /* key-value heads * head_dim */
-    HEAD_DIM, /* of one head */
-    DELTA_QKV,
-    DELTA_V,
-    DELTA_HEADS, /* value heads */
-    DELTA_HEAD_DIM,
-    KERNEL,
-    V_HIDDEN,
-    V_HIDDEN_3,
-    V_INNER,
-    V_MERGED, /* hidden * merge size squared */
-    V_OUT,
-    V_PLACES,
-    V_CHANNELS,
-    V_TIME,
-    V_PATCH,
-    SIZE_COUNT
-};
-
-/* When a row is there; a bit set of facts about the family, the config and the layer. */
-enum {
-    ALWAYS = 0,
-    QKV_BIAS = 1 << 0,
-    O_BIAS = 1 << 1,
-    MLP_BIAS = 1 << 2,
-    QK_NORM = 1 << 3,
-    FULL = 1 << 4,    /* a layer of softmax attention without a gate */
-    GATED = 1 << 5,   /* ... with an output gate in q_proj */
-    DELTA = 1 << 6,   /* a layer of gated delta rule */
-    ATTENDS = 1 << 7, /* FULL or GATED */
-    HEAD = 1 << 8
-};
-
-struct row {
-    const char *name;
-    unsigned when; /* all of these bits */
-    enum size dims[ARCHITECTURE_RANK];
-};
+#include "model/architecture_parts.h"
 
 static const struct row text_head[] = {
     {"embed_tokens.weight", ALWAYS, {VOCAB, HIDDEN}},
@@ -82,12 +36,12 @@ static const struct row text_layer[] = {
     {"self_attn.o_proj.bias", ATTENDS | O_BIAS, {HIDDEN}},
     {"self_attn.q_norm.weight", ATTENDS | QK_NORM, {HEAD_DIM}},
     {"self_attn.k_norm.weight", ATTENDS | QK_NORM, {HEAD_DIM}},
-    {"mlp.gate_proj.weight", ALWAYS, {INNER, HIDDEN}},
-    {"mlp.gate_proj.bias", MLP_BIAS, {INNER}},
-    {"mlp.up_proj.weight", ALWAYS, {INNER, HIDDEN}},
-    {"mlp.up_proj.bias", MLP_BIAS, {INNER}},
-    {"mlp.down_proj.weight", ALWAYS, {HIDDEN, INNER}},
-    {"mlp.down_proj.bias", MLP_BIAS, {HIDDEN}},
+    {"mlp.gate_proj.weight", DENSE, {INNER, HIDDEN}},
+    {"mlp.gate_proj.bias", DENSE | MLP_BIAS, {INNER}},
+    {"mlp.up_proj.weight", DENSE, {INNER, HIDDEN}},
+    {"mlp.up_proj.bias", DENSE | MLP_BIAS, {INNER}},
+    {"mlp.down_proj.weight", DENSE, {HIDDEN, INNER}},
+    {"mlp.down_proj.bias", DENSE | MLP_BIAS, {HIDDEN}},
     {"input_layernorm.weight", ALWAYS, {HIDDEN}},
     {"post_attention_layernorm.weight", ALWAYS, {HIDDEN}},
 };
@@ -139,66 +93,73 @@ static const struct row merger[] = {
     {"linear_fc2.bias", ALWAYS, {V_OUT}},
 };
 
-/* Where a bias comes from. */
-enum bias {
-    BIAS_NEVER = 0,
-    BIAS_ALWAYS,
-    BIAS_BY_KEY /* attention_bias, mlp_bias */
-};
-
-struct family {
-    const char *model_type;
-    bool wrapper; /* text_config and vision_config inside */
-    enum bias qkv;
-    enum bias o;
-    enum bias mlp;
-    bool qk_norm;
-    bool gated;        /* gated attention among layers of the delta rule */
-    bool deepstack;    /* more mergers, deepstack_visual_indexes */
-    uint64_t kv_heads; /* of a config without the key; 0: as many as heads */
-};
-
 static const struct family families[] = {
     {.model_type = "llama", .qkv = BIAS_BY_KEY, .o = BIAS_BY_KEY, .mlp = BIAS_BY_KEY},
     {.model_type = "mistral", .kv_heads = 8},
     {.model_type = "qwen2", .qkv = BIAS_ALWAYS, .kv_heads = 32},
-    {.model_type = "qwen3", .qkv = BIAS_BY_KEY, .o = BIAS_BY_KEY, .qk_norm = true, .kv_heads = 32},
+    {.model_type = "qwen3",
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .qk_norm = true,
+     .kv_heads = 32,
+     .head_dim = 128},
+    {.model_type = "mixtral", .kv_heads = 8, .experts = EXPERTS_MIXTRAL},
+    {.model_type = "qwen2_moe",
+     .qkv = BIAS_UNLESS,
+     .qkv_key = "qkv_bias",
+     .kv_heads = 16,
+     .experts = EXPERTS_QWEN2},
+    {.model_type = "qwen3_moe",
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .qk_norm = true,
+     .kv_heads = 4,
+     .experts = EXPERTS_QWEN3},
+    {.model_type = "deepseek_v2",
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .mlp = BIAS_BY_KEY,
+     .experts = EXPERTS_DEEPSEEK_V2},
+    {.model_type = "deepseek_v3",
+     .qkv = BIAS_BY_KEY,
+     .o = BIAS_BY_KEY,
+     .kv_heads = 128,
+     .experts = EXPERTS_DEEPSEEK_V3},
+    {.model_type = "gpt_oss",
+     .qkv = BIAS_UNLESS,
+     .o = BIAS_UNLESS,
+     .kv_heads = 8,
+     .head_dim = 64,
+     .experts = EXPERTS_GPT_OSS},
     {.model_type = "qwen3_5_text",
      .qkv = BIAS_BY_KEY,
      .o = BIAS_BY_KEY,
      .qk_norm = true,
      .gated = true,
-     .kv_heads = 4},
+     .kv_heads = 4,
+     .head_dim = 256},
     {.model_type = "qwen3_5",
      .wrapper = true,
      .qkv = BIAS_BY_KEY,
      .o = BIAS_BY_KEY,
      .qk_norm = true,
      .gated = true,
-     .kv_heads = 4},
+     .kv_heads = 4,
+     .head_dim = 256},
     {.model_type = "qwen3_vl",
      .wrapper = true,
      .qkv = BIAS_BY_KEY,
      .o = BIAS_BY_KEY,
      .qk_norm = true,
      .deepstack = true,
-     .kv_heads = 32},
-};
-
-struct builder {
-    struct arena *arena;
-    const struct family *family;
-    struct architecture *model;
-    uint64_t sizes[SIZE_COUNT];
-    unsigned facts;
-    struct err *err;
+     .kv_heads = 32,
+     .head_dim = 128},
 };
 
 /* ---- numbers of the config ---- */
 
-/* A key that is missing or null gives `fallback`; 0 as fallback means that it must be there. */
-static enum status number(struct builder *b, const struct tree *t, const char *key,
-                          uint64_t fallback, uint64_t *ret)
+enum status architecture_number(struct builder *b, const struct tree *t, const char *key,
+                                uint64_t fallback, uint64_t *ret)
 {
     const struct tree *v = tree_get(t, key);
     if (v == NULL || (v->kind == TREE_SCALAR && v->value.kind == VALUE_NULL)) {
@@ -224,7 +185,8 @@ static bool flag(const struct tree *t, const char *key, bool fallback)
 
 static bool has_bias(enum bias bias, const struct tree *t, const char *key)
 {
-    return bias == BIAS_ALWAYS || (bias == BIAS_BY_KEY && flag(t, key, false));
+    bool by_key = bias == BIAS_BY_KEY || bias == BIAS_UNLESS;
+    return bias == BIAS_ALWAYS || (by_key && flag(t, key, bias == BIAS_UNLESS));
 }
 
 static enum status text_sizes(struct builder *b, const struct tree *t)
@@ -234,35 +196,39 @@ static enum status text_sizes(struct builder *b, const struct tree *t)
     uint64_t kv;
     uint64_t head_dim;
     const struct family *f = b->family;
-    TRY(number(b, t, "vocab_size", 0, &s[VOCAB]));
-    TRY(number(b, t, "hidden_size", 0, &s[HIDDEN]));
-    TRY(number(b, t, "intermediate_size", 0, &s[INNER]));
-    TRY(number(b, t, "num_attention_heads", 0, &heads));
-    TRY(number(b, t, "num_key_value_heads", f->kv_heads != 0 ? f->kv_heads : heads, &kv));
-    TRY(number(b, t, "head_dim",
-               f->gated     ? 256
-               : f->qk_norm ? 128
-                            : s[HIDDEN] / heads + (s[HIDDEN] < heads),
-               &head_dim));
+    TRY(architecture_number(b, t, "vocab_size", 0, &s[VOCAB]));
+    TRY(architecture_number(b, t, "hidden_size", 0, &s[HIDDEN]));
+    TRY(architecture_number(b, t, "intermediate_size", 0, &s[INNER]));
+    TRY(architecture_number(b, t, "num_attention_heads", 0, &heads));
+    TRY(architecture_number(b, t, "num_key_value_heads", f->kv_heads != 0 ? f->kv_heads : heads,
+                            &kv));
+    TRY(architecture_number(
+        b, t, "head_dim", f->head_dim != 0 ? f->head_dim : s[HIDDEN] / heads + (s[HIDDEN] < heads),
+        &head_dim));
     s[ONE] = 1;
     s[HEAD_DIM] = head_dim;
     s[QUERY] = heads * head_dim;
     s[QUERY_2] = 2 * s[QUERY];
     s[KV] = kv * head_dim;
-    b->facts |= has_bias(f->qkv, t, "attention_bias") ? QKV_BIAS : 0U;
+    const char *qkv = f->qkv_key != NULL ? f->qkv_key : "attention_bias";
+    s[HEADS] = heads;
+    b->facts |= has_bias(f->qkv, t, qkv) ? QKV_BIAS : 0U;
     b->facts |= has_bias(f->o, t, "attention_bias") ? O_BIAS : 0U;
     b->facts |= has_bias(f->mlp, t, "mlp_bias") ? MLP_BIAS : 0U;
     b->facts |= f->qk_norm ? QK_NORM : 0U;
     if (f->gated) {
         uint64_t k_heads;
         uint64_t k_dim;
-        TRY(number(b, t, "linear_num_key_heads", 16, &k_heads));
-        TRY(number(b, t, "linear_key_head_dim", 128, &k_dim));
-        TRY(number(b, t, "linear_num_value_heads", 32, &s[DELTA_HEADS]));
-        TRY(number(b, t, "linear_value_head_dim", 128, &s[DELTA_HEAD_DIM]));
-        TRY(number(b, t, "linear_conv_kernel_dim", 4, &s[KERNEL]));
+        TRY(architecture_number(b, t, "linear_num_key_heads", 16, &k_heads));
+        TRY(architecture_number(b, t, "linear_key_head_dim", 128, &k_dim));
+        TRY(architecture_number(b, t, "linear_num_value_heads", 32, &s[DELTA_HEADS]));
+        TRY(architecture_number(b, t, "linear_value_head_dim", 128, &s[DELTA_HEAD_DIM]));
+        TRY(architecture_number(b, t, "linear_conv_kernel_dim", 4, &s[KERNEL]));
         s[DELTA_V] = s[DELTA_HEADS] * s[DELTA_HEAD_DIM];
         s[DELTA_QKV] = 2 * k_heads * k_dim + s[DELTA_V];
+    }
+    if (f->experts != EXPERTS_NONE) {
+        TRY(architecture_expert_sizes(b, t));
     }
     return ST_OK;
 }
@@ -271,14 +237,14 @@ static enum status vision_sizes(struct builder *b, const struct tree *t)
 {
     uint64_t *s = b->sizes;
     uint64_t merge;
-    TRY(number(b, t, "hidden_size", 1152, &s[V_HIDDEN]));
-    TRY(number(b, t, "intermediate_size", 4304, &s[V_INNER]));
-    TRY(number(b, t, "in_channels", 3, &s[V_CHANNELS]));
-    TRY(number(b, t, "patch_size", 16, &s[V_PATCH]));
-    TRY(number(b, t, "temporal_patch_size", 2, &s[V_TIME]));
-    TRY(number(b, t, "spatial_merge_size", 2, &merge));
-    TRY(number(b, t, "out_hidden_size", 3584, &s[V_OUT]));
-    TRY(number(b, t, "num_position_embeddings", 2304, &s[V_PLACES]));
+    TRY(architecture_number(b, t, "hidden_size", 1152, &s[V_HIDDEN]));
+    TRY(architecture_number(b, t, "intermediate_size", 4304, &s[V_INNER]));
+    TRY(architecture_number(b, t, "in_channels", 3, &s[V_CHANNELS]));
+    TRY(architecture_number(b, t, "patch_size", 16, &s[V_PATCH]));
+    TRY(architecture_number(b, t, "temporal_patch_size", 2, &s[V_TIME]));
+    TRY(architecture_number(b, t, "spatial_merge_size", 2, &merge));
+    TRY(architecture_number(b, t, "out_hidden_size", 3584, &s[V_OUT]));
+    TRY(architecture_number(b, t, "num_position_embeddings", 2304, &s[V_PLACES]));
     s[V_HIDDEN_3] = 3 * s[V_HIDDEN];
     s[V_MERGED] = s[V_HIDDEN] * merge * merge;
     return ST_OK;
@@ -286,8 +252,8 @@ static enum status vision_sizes(struct builder *b, const struct tree *t)
 
 /* ---- tensors ---- */
 
-static void add_rows(struct builder *b, const char *prefix, const struct row *rows, size_t count,
-                     unsigned facts)
+void architecture_add_rows(struct builder *b, const char *prefix, const struct row *rows,
+                           size_t count, unsigned facts)
 {
     for (size_t i = 0; i < count; i++) {
         const struct row *r = &rows[i];
@@ -310,10 +276,11 @@ static enum status layer_facts(struct builder *b, const struct tree *t, const st
 {
     uint64_t interval;
     if (!b->family->gated) {
-        *ret = FULL | ATTENDS;
-        return ST_OK;
+        *ret = FULL | ATTENDS | DENSE;
+        return b->family->experts != EXPERTS_NONE ? architecture_expert_facts(b, t, layer, ret)
+                                                  : ST_OK;
     }
-    TRY(number(b, t, "full_attention_interval", 4, &interval));
+    TRY(architecture_number(b, t, "full_attention_interval", 4, &interval));
     bool full = (layer + 1) % interval == 0;
     if (tree_get(t, "layer_types") != NULL) {
         if (*type == NULL || (*type)->text == NULL) {
@@ -326,7 +293,7 @@ static enum status layer_facts(struct builder *b, const struct tree *t, const st
         }
         *type = (*type)->next;
     }
-    *ret = full ? GATED | ATTENDS : DELTA;
+    *ret = DENSE | (full ? GATED | ATTENDS : DELTA);
     return ST_OK;
 }
 
@@ -335,19 +302,22 @@ static enum status add_text(struct builder *b, const struct tree *t, const char 
     uint64_t layers;
     const struct tree *types = tree_get(t, "layer_types");
     const struct tree *type = types != NULL ? types->child : NULL;
-    TRY(number(b, t, "num_hidden_layers", 0, &layers));
+    TRY(architecture_number(b, t, "num_hidden_layers", 0, &layers));
     if (layers > ARCHITECTURE_LAYERS_MAX) {
         return err_set(b->err, ST_FORMAT, "num_hidden_layers of config.json is absurd");
     }
-    add_rows(b, prefix, text_head, ARRAY_LEN(text_head), b->facts);
+    architecture_add_rows(b, prefix, text_head, ARRAY_LEN(text_head), b->facts);
+    b->model->layers = layers;
+    b->model->in_modules_order = b->family->experts == EXPERTS_NONE;
     b->model->embedding = b->model->tensors.items[b->model->tensors.count - 1].name;
     for (uint64_t i = 0; i < layers; i++) {
         unsigned facts = 0;
         TRY(layer_facts(b, t, &type, i, &facts));
         const char *in = arena_fmt(b->arena, "%slayers.%d.", prefix, (int)i);
-        add_rows(b, in, text_layer, ARRAY_LEN(text_layer), b->facts | facts);
+        architecture_add_rows(b, in, text_layer, ARRAY_LEN(text_layer), b->facts | facts);
+        architecture_expert_rows(b, in, b->facts | facts);
     }
-    add_rows(b, prefix, text_tail, ARRAY_LEN(text_tail), b->facts);
+    architecture_add_rows(b, prefix, text_tail, ARRAY_LEN(text_tail), b->facts);
     return ST_OK;
 }
 
@@ -356,22 +326,22 @@ static enum status add_vision(struct builder *b, const struct tree *t)
     uint64_t depth;
     const struct tree *deep = tree_get(t, "deepstack_visual_indexes");
     TRY(vision_sizes(b, t));
-    TRY(number(b, t, "depth", 27, &depth));
+    TRY(architecture_number(b, t, "depth", 27, &depth));
     size_t mergers = !b->family->deepstack ? 0 : deep != NULL ? deep->count : 3;
     if (depth > ARCHITECTURE_LAYERS_MAX || mergers > ARCHITECTURE_LAYERS_MAX) {
         return err_set(b->err, ST_FORMAT, "depth of config.json is absurd");
     }
-    add_rows(b, "model.visual.", vision_head, ARRAY_LEN(vision_head), 0);
+    architecture_add_rows(b, "model.visual.", vision_head, ARRAY_LEN(vision_head), 0);
     for (uint64_t i = 0; i < depth; i++) {
         const char *in = arena_fmt(b->arena, "model.visual.blocks.%d.", (int)i);
-        add_rows(b, in, vision_layer, ARRAY_LEN(vision_layer), 0);
+        architecture_add_rows(b, in, vision_layer, ARRAY_LEN(vision_layer), 0);
     }
-    add_rows(b, "model.visual.merger.", merger_norm, ARRAY_LEN(merger_norm), 0);
-    add_rows(b, "model.visual.merger.", merger, ARRAY_LEN(merger), 0);
+    architecture_add_rows(b, "model.visual.merger.", merger_norm, ARRAY_LEN(merger_norm), 0);
+    architecture_add_rows(b, "model.visual.merger.", merger, ARRAY_LEN(merger), 0);
     for (size_t i = 0; i < mergers; i++) {
         const char *in = arena_fmt(b->arena, "model.visual.deepstack_merger_list.%d.", (int)i);
-        add_rows(b, in, deepstack_norm, ARRAY_LEN(deepstack_norm), 0);
-        add_rows(b, in, merger, ARRAY_LEN(merger), 0);
+        architecture_add_rows(b, in, deepstack_norm, ARRAY_LEN(deepstack_norm), 0);
+        architecture_add_rows(b, in, merger, ARRAY_LEN(merger), 0);
     }
     return ST_OK;
 }
@@ -442,7 +412,7 @@ static enum status build(struct builder *b, const struct tree *config)
     } else {
         TRY(add_text(b, text, bare ? "" : "model."));
     }
-    add_rows(b, "", lm_head, ARRAY_LEN(lm_head), generates ? HEAD : 0U);
+    architecture_add_rows(b, "", lm_head, ARRAY_LEN(lm_head), generates ? HEAD : 0U);
     b->model->vocab_size = b->sizes[VOCAB];
     b->model->hidden_size = b->sizes[HIDDEN];
     return ST_OK;
@@ -475,6 +445,14 @@ bool architecture_ignores(const struct architecture *m, const char *name)
     struct str s = str_of(name);
     if (str_ends(s, "rotary_emb.inv_freq")) {
         return true;
+    }
+    uint64_t layer;
+    if (strcmp(m->family, "deepseek_v3") == 0 && str_starts(s, "model.layers.")) {
+        struct str number = STR("");
+        struct str rest = str_slice(s, 13,
+                                    s.n); /* heads for further tokens follow the last layer */
+        return str_cut(&rest, '.', &number) && str_to_u64(number, 10, &layer) == ST_OK &&
+               layer >= m->layers;
     }
     bool qwen35 = str_starts(str_of(m->family), "qwen3_5");
     return qwen35 && (str_starts(s, "mtp.") ||

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What tensors a model must have, from its config.json: names, shapes and order of the parameters as
- * transformers declares them. Families: llama, mistral, qwen2, qwen3, qwen3_5 (text, and with its vision
- * tower), qwen3_vl.
+ * transformers declares them; of models with experts as it saves them. Families: llama, mistral, qwen2, qwen3,
+ * qwen3_5 (text, and with its vision tower), qwen3_vl; with experts mixtral, qwen2_moe, qwen3_moe, deepseek_v2,
+ * deepseek_v3, gpt_oss.
  *
- * Source: transformers, modeling_llama.py, modeling_mistral.py, modeling_qwen2.py, modeling_qwen3.py,
- * modeling_qwen3_5.py, modeling_qwen3_vl.py and their configuration_*.py (defaults of absent keys).
+ * Source: transformers, modeling_<family>.py and configuration_<family>.py (defaults of absent keys).
  */
 #ifndef ASSAY_MODEL_ARCHITECTURE_H
 #define ASSAY_MODEL_ARCHITECTURE_H
@@ -35,6 +35,9 @@ struct architecture {
     bool whole; /* every tensor of the class is in the list: others are out of place */
     uint64_t vocab_size;
     uint64_t hidden_size;
+    uint64_t layers; /* of text */
+    bool
+        in_modules_order; /* the list's order is that of parameters(): not of experts, which are saved apart */
     const char *embedding; /* name of its tensor */
 
     VEC_OF(struct architecture_tensor) tensors;

@@ -10,9 +10,16 @@ static const struct fs live = {.prefix = ""};
 
 static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
 
-/* What half a download is called. */
-static const char *const partial_suffixes[] = {".part", ".incomplete", ".crdownload", ".aria2",
-                                               ".tmp"};
+/* What writers call files that they have not finished. */
+static const char *const partial_suffixes[] = {".part",  ".incomplete", ".crdownload",
+                                               ".aria2", ".partial",    ".tmp"};
+
+/* Folders above the one that is visited: a link to one of them would be followed for ever. */
+struct above {
+    const struct above *up;
+    dev_t device;
+    ino_t inode;
+};
 
 static bool ends_with_any(const char *name, const char *const *suffixes, size_t count)
 {
@@ -24,6 +31,27 @@ static bool ends_with_any(const char *name, const char *const *suffixes, size_t 
     return false;
 }
 
+static bool starts_folded(struct str s, const char *start)
+{
+    size_t n = strlen(start);
+    return s.n >= n && strncasecmp(s.p, start, n) == 0;
+}
+
+/* Text under a name whose format begins with a number or with "GGUF": a server's answer, or a pointer. */
+static bool is_text(const char *name, struct str head)
+{
+    if (!str_ends(str_of(name), ".safetensors") && !str_ends(str_of(name), ".gguf")) {
+        return false;
+    }
+    for (size_t i = 0; i < head.n; i++) {
+        unsigned char c = (unsigned char)head.p[i];
+        if (c == 0x7F || (c < 0x20 && c != '\t' && c != '\n' && c != '\r')) {
+            return false;
+        }
+    }
+    return head.n >= 8;
+}
+
 const char *checkpoint_foreign(struct str head)
 {
     static const struct {
@@ -31,9 +59,7 @@ const char *checkpoint_foreign(struct str head)
         const char *what;
     } rows[] = {
         {"version https://git-lfs", "a git-LFS pointer"},
-        {"<!DOCTYPE", "an HTML page"},
-        {"<!doctype", "an HTML page"},
-        {"<html", "an HTML page"},
+        {"# xet version", "a Xet pointer"},
         {"<?xml", "an XML page"},
         {"{\"error\"", "an error message"},
         {"Entry not found", "an error message"},
@@ -49,6 +75,10 @@ const char *checkpoint_foreign(struct str head)
             return rows[i].what;
         }
     }
+    struct str page = str_trim(str_slice(head, 0, head.n < 256 ? head.n : 256));
+    if (starts_folded(page, "<!doctype") || starts_folded(page, "<html")) {
+        return "an HTML page";
+    }
     size_t zeros = 0;
     while (zeros < head.n && head.p[zeros] == '\0') {
         zeros++;
@@ -57,12 +87,13 @@ const char *checkpoint_foreign(struct str head)
 }
 
 /* The first bytes of a file; empty when it cannot be opened. */
-static struct str head_of(struct arena *a, const char *path, uint64_t *ret_size)
+static struct str head_of(struct arena *a, const char *path, uint64_t *ret_size, bool *ret_opened)
 {
     struct file_map map;
     struct str head = {.p = "", .n = 0};
     *ret_size = 0;
-    if (file_map_open(path, &map, NULL) != ST_OK) {
+    *ret_opened = file_map_open(path, &map, NULL) == ST_OK;
+    if (!*ret_opened) {
         return head;
     }
     *ret_size = map.n;
@@ -74,23 +105,44 @@ static struct str head_of(struct arena *a, const char *path, uint64_t *ret_size)
     return head;
 }
 
-static void add_foreign(struct checkpoint *c, struct checkpoint_file *f, enum status status,
-                        const struct err *err)
+/* Says what the file is instead; `what` as in checkpoint_foreign(). */
+static void add_foreign(struct checkpoint *c, struct checkpoint_file *f, const char *what,
+                        struct str head)
 {
-    struct str head = head_of(c->arena, f->path, &f->size);
-    const char *what = checkpoint_foreign(head);
-    if (what != NULL) {
-        f->format = what;
-        issue_add(c->issues, SEVERITY_ERROR, "not-the-weights",
-                  "the file is not what its name says", "It is %s of %llu bytes, not a model file.",
-                  what, (unsigned long long)f->size);
-        issue_remedy(c->issues, "Fetch the file itself ('git lfs pull', or download it again).");
+    f->format = what;
+    if (f->size == 0) {
+        issue_add(c->issues, SEVERITY_ERROR, "folder-empty-file", "a model file is empty",
+                  "It has 0 bytes: the disk was full, or a save or a download stopped.");
+        issue_remedy(c->issues, "Save or fetch the file again.");
         return;
     }
-    f->format = "unreadable";
+    struct str line = head;
+    (void)str_cut_line(&head, &line);
+    issue_add(c->issues, SEVERITY_ERROR, "not-the-weights", "the file is not what its name says",
+              "It is %s of %llu bytes, not a model file%s%s%s.", what, (unsigned long long)f->size,
+              strcmp(what, "text") == 0 ? ": \"" : "",
+              strcmp(what, "text") == 0 ? issue_text(c->arena, line) : "",
+              strcmp(what, "text") == 0 ? "\"" : "");
+    issue_remedy(c->issues, "Fetch the file itself ('git lfs pull', or download it again).");
+}
+
+static void add_unreadable(struct checkpoint *c, struct checkpoint_file *f, enum status status,
+                           const struct err *err)
+{
     bool denied = status == ST_DENIED || status == ST_IO;
+    f->format = "unreadable";
     issue_add(c->issues, denied ? SEVERITY_UNKNOWN : SEVERITY_ERROR, "file-unreadable",
               "a model file cannot be read", "%s.", err->text);
+}
+
+static bool error_since(const struct issues *issues, size_t count)
+{
+    for (size_t i = count; i < issues->list.count; i++) {
+        if (issues->list.items[i].severity == SEVERITY_ERROR) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void add_file(struct checkpoint *c, const char *path, const char *name)
@@ -101,52 +153,104 @@ static void add_file(struct checkpoint *c, const char *path, const char *name)
     struct err err = {0};
     struct checkpoint_file f = {.path = path, .name = name};
     c->issues->file = path;
-    struct str head = head_of(c->arena, path, &f.size);
-    enum status status = ST_FORMAT;
-    if (checkpoint_foreign(head) == NULL) {
-        status = tensor_file_open(c->arena, path, c->issues, &f.tensors, &err);
-    }
-    if (status == ST_OK) {
-        f.size = f.tensors->map.n;
-        f.format = f.tensors->format->name;
+    bool opened;
+    struct str head = head_of(c->arena, path, &f.size, &opened);
+    const char *what = opened ? checkpoint_foreign(head) : NULL;
+    what = what == NULL && is_text(name, head) ? "text" : what;
+    if (what != NULL) {
+        add_foreign(c, &f, what, head);
     } else {
-        f.tensors = NULL;
-        add_foreign(c, &f, status, &err);
+        size_t said = c->issues->list.count;
+        enum status status = tensor_file_open(c->arena, path, c->issues, &f.tensors, &err);
+        if (status == ST_OK) {
+            f.size = f.tensors->map.n;
+            f.format = f.tensors->format->name;
+        } else {
+            f.tensors = NULL;
+            f.format = "unreadable";
+            if (!error_since(c->issues, said)) { /* else the reader has said it better */
+                add_unreadable(c, &f, status, &err);
+            }
+        }
     }
     c->issues->file = c->path;
     *VEC_PUSH(c->arena, &c->files) = f;
 }
 
-static void add_partial(struct checkpoint *c, const char *path)
+static void add_partial(struct checkpoint *c, const char *path, const char *name)
 {
     c->issues->file = path;
-    issue_add(c->issues, SEVERITY_WARNING, "half-written",
-              "a download or a save did not come to its end",
-              "The name is that of a file that is still being written.");
+    issue_add(c->issues, SEVERITY_WARNING, "folder-half-written", "a file was not finished",
+              "\"%s\" carries the name of a file still being written: a save or a download stopped "
+              "here.",
+              issue_text(c->arena, str_of(name)));
     c->issues->file = c->path;
+}
+
+/* A link into a cache whose blobs were removed, or that leads in a circle. */
+static void add_broken_link(struct checkpoint *c, const char *path, const char *name,
+                            const struct err *err)
+{
+    c->issues->file = path;
+    issue_add(c->issues, SEVERITY_ERROR, "link-broken", "a model file is a link that leads nowhere",
+              "%s: the file it stands for was moved, removed or never downloaded.", err->text);
+    issue_remedy(
+        c->issues,
+        "Download the model again, or copy the folder with the files that its links lead to.");
+    c->issues->file = c->path;
+    *VEC_PUSH(c->arena, &c->files) = (struct checkpoint_file){
+        .path = path, .name = name, .format = "a broken link"};
+}
+
+static bool is_above(const struct above *up, const struct stat *st)
+{
+    for (; up != NULL; up = up->up) {
+        if (up->device == st->st_dev && up->inode == st->st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum status visit(struct checkpoint *c, const char *folder, const char *prefix,
+                         unsigned depth, const struct above *up, struct err *err);
+
+static void visit_entry(struct checkpoint *c, const char *path, const char *name, unsigned depth,
+                        const struct above *up)
+{
+    struct stat st;
+    struct err err = {0};
+    enum status status = fs_stat(&live, c->arena, path, &st, &err);
+    bool model = ends_with_any(name, model_suffixes, ARRAY_LEN(model_suffixes));
+    if (status == ST_OK && S_ISDIR(st.st_mode)) {
+        const char *slash = strrchr(path, '/');
+        bool hidden = slash != NULL && slash[1] == '.';
+        if (!hidden && depth < CHECKPOINT_DEPTH && !is_above(up, &st)) {
+            (void)!visit(c, path, arena_fmt(c->arena, "%s/", name), depth + 1, up, &err);
+        }
+    } else if (ends_with_any(name, partial_suffixes, ARRAY_LEN(partial_suffixes))) {
+        add_partial(c, path, name);
+    } else if (model && status != ST_OK && status != ST_DENIED) {
+        add_broken_link(c, path, name, &err);
+    } else if (model) {
+        add_file(c, path, name);
+    }
 }
 
 /* One folder; sub-folders are appended and visited in turn. */
 static enum status visit(struct checkpoint *c, const char *folder, const char *prefix,
-                         unsigned depth, struct err *err)
+                         unsigned depth, const struct above *up, struct err *err)
 {
     const char *const *names;
     size_t count;
+    struct stat st;
+    TRY(fs_stat(&live, c->arena, folder, &st, err));
     TRY(fs_list(&live, c->arena, folder, &names, &count, err));
+    struct above here = {.up = up, .device = st.st_dev, .inode = st.st_ino};
     *VEC_PUSH(c->arena, &c->folders) = folder;
     for (size_t i = 0; i < count; i++) {
-        const char *path = arena_fmt(c->arena, "%s/%s", folder, names[i]);
-        const char *name = arena_fmt(c->arena, "%s%s", prefix, names[i]);
-        if (fs_is_dir(&live, c->arena, path)) {
-            struct err ignored;
-            if (names[i][0] != '.' && depth < CHECKPOINT_DEPTH) {
-                (void)!visit(c, path, arena_fmt(c->arena, "%s/", name), depth + 1, &ignored);
-            }
-        } else if (ends_with_any(name, partial_suffixes, ARRAY_LEN(partial_suffixes))) {
-            add_partial(c, path);
-        } else if (ends_with_any(name, model_suffixes, ARRAY_LEN(model_suffixes))) {
-            add_file(c, path, name);
-        }
+        visit_entry(c, arena_fmt(c->arena, "%s/%s", folder, names[i]),
+                    arena_fmt(c->arena, "%s%s", prefix, names[i]), depth, &here);
     }
     return ST_OK;
 }
@@ -159,7 +263,7 @@ enum status checkpoint_open(struct arena *a, const char *path, struct issues *is
     TRY(fs_stat(&live, a, path, &st, err));
     c.is_folder = S_ISDIR(st.st_mode);
     if (c.is_folder) {
-        TRY(visit(&c, path, "", 0, err));
+        TRY(visit(&c, path, "", 0, NULL, err));
     } else {
         const char *slash = strrchr(path, '/');
         add_file(&c, path, slash != NULL ? slash + 1 : path);

@@ -140,7 +140,8 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     if (!judged) {
         return;
     }
-    if (s->zero == n && t->rank >= 2 && !moment && strstr(t->name, "lora_B") == NULL) {
+    bool starts_at_zero = strstr(t->name, "lora_B") != NULL || str_ends(str_of(t->name), "bias");
+    if (s->zero == n && t->rank >= 2 && !moment && !starts_at_zero) {
         issue_add(c->issues, SEVERITY_WARNING, "tensor-zero", "a tensor is zero throughout",
                   "All %llu elements of '%s' %s are zero.", n, name, shape);
     } else if (s->zero_pages >= RULE_ZERO_PAGES && !moment && s->zero != n && t->rank >= 2) {

@@ -410,6 +410,10 @@ static void check_file(struct checking *c, size_t index)
     if (dataset_open(f->path, &d, &err) != ST_OK) {
         tell(c, err.status == ST_FORMAT ? SEVERITY_ERROR : SEVERITY_UNKNOWN, "data-unreadable",
              "a file cannot be read as training data", "%s.", err.text);
+        const char *convert = dataset_conversion(c->arena, f->path);
+        if (convert != NULL) {
+            issue_remedy(c->issues, convert);
+        }
         return;
     }
     f->opened = true;

@@ -17,31 +17,57 @@ const char *dataset_form_name(enum dataset_form form)
     return form < DATASET_FORM_COUNT ? names[form] : "?";
 }
 
-/* What no reader here takes, by its first bytes. */
-static const char *foreign(struct str head)
+/* What no reader here takes, by its first bytes, and what of pyarrow gives its batches of records. */
+static const struct foreign {
+    const char *start;
+    const char *what;
+    const char *batches; /* NULL: there is no such line */
+} foreigns[] = {
+    {"PAR1", "a Parquet file", "pyarrow.parquet.ParquetFile(sys.argv[1]).iter_batches()"},
+    {"ARROW1", "an Arrow file", "pyarrow.ipc.open_file(sys.argv[1]).read_all().to_batches()"},
+    {"\xff\xff\xff\xff", "an Arrow file", "pyarrow.ipc.open_stream(sys.argv[1])"},
+    {"PK\3\4", "a ZIP archive", NULL},
+};
+
+static const struct foreign *foreign(struct str head)
 {
-    if (str_starts(head, "PAR1")) {
-        return "a Parquet file";
-    }
-    if (str_starts(head, "ARROW1") || str_starts(head, "\xff\xff\xff\xff")) {
-        return "an Arrow file";
-    }
-    if (str_starts(head, "PK\3\4")) {
-        return "a ZIP archive";
+    for (size_t i = 0; i < ARRAY_LEN(foreigns); i++) {
+        if (str_starts(head, foreigns[i].start)) {
+            return &foreigns[i];
+        }
     }
     return NULL;
+}
+
+const char *dataset_conversion(struct arena *a, const char *path)
+{
+    struct file_map map;
+    if (strchr(path, '\'') != NULL || file_map_open(path, &map, NULL) != ST_OK) {
+        return NULL;
+    }
+    struct str all = file_map_str(&map);
+    const struct foreign *f = foreign(str_slice(all, 0, all.n < 16 ? all.n : 16));
+    file_map_close(&map);
+    if (f == NULL || f->batches == NULL) {
+        return NULL;
+    }
+    return arena_fmt(a,
+                     "python3 -c 'import json, sys, pyarrow.ipc, pyarrow.parquet; "
+                     "[print(json.dumps(r, ensure_ascii=False, default=str)) for b in %s for r in "
+                     "b.to_pylist()]' '%s' >'%s.jsonl'",
+                     f->batches, path, path);
 }
 
 static enum status choose_form(struct dataset *d, struct err *err)
 {
     struct str all = file_map_str(&d->map);
     struct str head = str_slice(all, 0, all.n < 4096 ? all.n : 4096);
-    const char *what = foreign(head);
+    const struct foreign *what = foreign(head);
     const char *wrong = checkpoint_foreign(head);
     if (what != NULL) {
         return err_set(err, ST_UNSUPPORTED,
                        "'%s' is %s, which is not read here; convert it to JSON Lines", d->map.path,
-                       what);
+                       what->what);
     }
     if (wrong != NULL) {
         bool packed = str_starts(head, "\x1f\x8b") || str_starts(head, "(\xb5/\xfd");

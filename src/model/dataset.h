@@ -57,4 +57,7 @@ enum status dataset_next(struct dataset *d, struct arena *scratch,
                          struct dataset_record *ret_record, bool *ret_any,
                          struct err *err) MUST_USE;
 
+/* A line of shell that makes JSON Lines of a Parquet or Arrow file with pyarrow; NULL for other files. */
+const char *dataset_conversion(struct arena *a, const char *path);
+
 #endif

@@ -119,27 +119,15 @@ bool folder_number(const char *name, const char *prefix, const char *suffix, uin
     return str_to_u64(digits, 10, ret) == ST_OK;
 }
 
-/* Names that writers give to files they have not finished, and empty files that never are. */
-static void check_half_written(const struct folder *f)
+/* Empty files of kinds that no reader of tensors opens, which says it of the others. */
+static void check_empty_files(const struct folder *f)
 {
-    static const char *const unfinished[] = {".tmp",     ".part",       ".incomplete",
-                                             ".partial", ".crdownload", ".aria2"};
-    static const char *const weights[] = {".safetensors", ".bin",  ".pt",      ".pth",
-                                          ".distcp",      ".gguf", ".metadata"};
+    static const char *const suffixes[] = {".distcp", ".metadata"};
     for (size_t i = 0; i < f->count; i++) {
         struct str name = str_of(f->names[i]);
         uint64_t size;
-        for (size_t k = 0; k < ARRAY_LEN(unfinished); k++) {
-            if (str_ends(name, unfinished[k])) {
-                folder_issue(f, SEVERITY_WARNING, "folder-half-written",
-                             "A file that was not finished", f->names[i],
-                             "\"%s\" carries the name of a file still being written: a save or a "
-                             "download stopped here.",
-                             issue_text(f->arena, name));
-            }
-        }
-        for (size_t k = 0; k < ARRAY_LEN(weights); k++) {
-            if (str_ends(name, weights[k]) && folder_size(f, f->names[i], &size) && size == 0) {
+        for (size_t k = 0; k < ARRAY_LEN(suffixes); k++) {
+            if (str_ends(name, suffixes[k]) && folder_size(f, f->names[i], &size) && size == 0) {
                 folder_issue(f, SEVERITY_ERROR, "folder-empty-file", "An empty file", f->names[i],
                              "\"%s\" has no content: the disk was full, or the save stopped.",
                              issue_text(f->arena, name));
@@ -161,7 +149,7 @@ enum status folder_check(struct arena *a, const char *path, struct issues *issue
     if (!folder_open(a, path, issues, &f, &why)) {
         return err_set(err, why.status, "%s", why.text);
     }
-    check_half_written(&f);
+    check_empty_files(&f);
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
         if (kinds[i]->matches(&f)) {
             *VEC_PUSH(a, ret_kinds) = kinds[i]->name;

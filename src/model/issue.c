@@ -54,6 +54,38 @@ void issue_add(struct issues *issues, enum severity severity, const char *id, co
     }
 }
 
+void issue_join(struct issues *issues, enum severity severity, const char *id, const char *title,
+                const char *text, const char *fmt, ...)
+{
+    if (issues == NULL) {
+        return;
+    }
+    struct strbuf claim;
+    strbuf_init(&claim, issues->arena, MAX_CLAIM);
+    va_list ap;
+    va_start(ap, fmt);
+    strbuf_vfmt(&claim, fmt, ap);
+    va_end(ap);
+    struct evidence one = {.source = issues->file, .text = text};
+    for (size_t i = 0; i < issues->list.count; i++) {
+        struct finding *f = &issues->list.items[i];
+        if (strcmp(f->id, id) != 0 || strcmp(f->claim, claim.p) != 0) {
+            continue;
+        }
+        if (f->evidence.count >= ISSUE_MAX_SAME) {
+            issues->dropped++;
+        } else {
+            *VEC_PUSH(issues->arena, &f->evidence) = one;
+        }
+        return;
+    }
+    size_t before = issues->list.count;
+    issue_add(issues, severity, id, title, "%s", strbuf_str(&claim).p);
+    if (issues->list.count > before && issues->list.items[before].evidence.count != 0) {
+        issues->list.items[before].evidence.items[0] = one;
+    }
+}
+
 void issue_remedy(struct issues *issues, const char *text)
 {
     if (issues != NULL && issues->list.count > 0) {

@@ -31,6 +31,11 @@ void issues_init(struct issues *issues, struct arena *arena, const char *file);
 void issue_add(struct issues *issues, enum severity severity, const char *id, const char *title,
                const char *fmt, ...) PRINTF_LIKE(5, 6);
 
+/* The same of many files: where a finding with this id and claim is there, the file becomes further evidence of
+ * it. `text` stands beside the file. */
+void issue_join(struct issues *issues, enum severity severity, const char *id, const char *title,
+                const char *text, const char *fmt, ...) PRINTF_LIKE(6, 7);
+
 /* A remedy of the finding added last. */
 void issue_remedy(struct issues *issues, const char *text);
 

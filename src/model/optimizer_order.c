@@ -20,7 +20,7 @@ void optimizer_order_check(const struct folder *f, const char *const *shapes, si
     struct architecture m;
     const struct tree *config;
     if (!folder_has(f, "config.json") || !folder_json(f, "config.json", &config) ||
-        architecture_read(f->arena, config, &m, NULL) != ST_OK || !m.whole) {
+        architecture_read(f->arena, config, &m, NULL) != ST_OK || !m.whole || !m.in_modules_order) {
         return;
     }
     const struct architecture_tensor **order = arena_array(f->arena, m.tensors.count,

@@ -254,11 +254,13 @@ void pickle_summary(const struct pickle *p, const char *what, struct issues *iss
     const char *outside = p->outside == 0 ? "No global outside the list"
                                           : arena_fmt(issues->arena, "%zu globals outside the list",
                                                       p->outside);
-    issue_add(issues, SEVERITY_NOTE, "pickle-read-as-data", "Pickle read as data, not executed",
-              "%s: %" PRIu64 " opcodes, %zu globals. %s; %" PRIu64 " bytes not understood%s%s. "
-              "This is what was found, not a statement that loading the file is harmless.",
-              what, p->opcodes, p->globals.count, outside, p->bytes_not_understood,
-              names.n > 0 ? "; known and taken as they are: " : "", strbuf_str(&names).p);
+    issue_join(issues, SEVERITY_NOTE, "pickle-read-as-data", "Pickle read as data, not executed",
+               arena_fmt(issues->arena, "%s: %" PRIu64 " opcodes, %zu globals", what, p->opcodes,
+                         p->globals.count),
+               "%s; %" PRIu64 " bytes not understood%s%s. This is what was found, not a statement "
+               "that loading the file is harmless.",
+               outside, p->bytes_not_understood,
+               names.n > 0 ? "; known and taken as they are: " : "", strbuf_str(&names).p);
 }
 
 bool pickle_looks_like(struct str b)

@@ -367,8 +367,11 @@ static enum status header_size(struct reader *r, uint64_t *ret_n, struct err *er
     if (n > SAFETENSORS_HEADER_MAX) {
         issue_add(r->issues, SEVERITY_ERROR, "safetensors-header-size", title,
                   "Its first 8 bytes, the size of the header, say %" PRIu64
-                  "; readers refuse more than %d.",
-                  n, SAFETENSORS_HEADER_MAX);
+                  "; readers refuse more than %d%s.",
+                  n, SAFETENSORS_HEADER_MAX,
+                  bytes_be(bytes.p, 8) <= bytes.n - 8
+                      ? ", and read from the other end they fit: a big-endian machine wrote it"
+                      : "");
         return err_set(err, ST_FORMAT, "'%s': header of %" PRIu64 " bytes", path, n);
     }
     if (n > bytes.n - 8) {

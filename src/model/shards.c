@@ -18,6 +18,8 @@ struct index {
     const char *folder;
     const struct tree *map;
     uint64_t bytes;
+    bool
+        incomplete; /* a file that the index names is missing or unread: the total cannot be right */
     struct map *where; /* the same by name, for speed: tensor to struct tree */
     struct map *seen;  /* tensor to the file it was found in */
 };
@@ -49,6 +51,7 @@ static void check_entry(struct index *x, const struct tree *entry, struct map *f
         return;
     }
     const struct checkpoint_file *f = file_in(x, name);
+    x->incomplete = x->incomplete || f == NULL || f->tensors == NULL;
     if (f == NULL && map_get(files, str_of(name)) == NULL) {
         issue_add(x->c->issues, SEVERITY_ERROR, "index-file-missing", "a shard is missing",
                   "The index names '%s', which is not in the folder.", shown(x, name));
@@ -93,7 +96,7 @@ static void check_file(struct index *x, const struct checkpoint_file *f)
 static void check_total(struct index *x, const struct tree *metadata)
 {
     const struct tree *total = tree_get(metadata, "total_size");
-    if (total == NULL || total->value.kind != VALUE_INT) {
+    if (x->incomplete || total == NULL || total->value.kind != VALUE_INT) {
         return;
     }
     if ((uint64_t)total->value.integer != x->bytes) {

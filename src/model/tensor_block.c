@@ -10,6 +10,8 @@
 #include "base/attr.h"
 #include "base/dtype.h"
 
+#include "model/tensor_grid.h"
+
 enum {
     HALF = 16, /* of a block of 32 */
     SUPER = 256
@@ -182,8 +184,29 @@ static void q6_k(const unsigned char *p, float *ret)
 static const struct {
     void (*values)(const unsigned char *p, float *ret);
 } readers[] = {
-    [2] = {q4_0},  [3] = {q4_1},  [6] = {q5_0},  [7] = {q5_1},  [8] = {q8_0},
-    [10] = {q2_k}, [11] = {q3_k}, [12] = {q4_k}, [13] = {q5_k}, [14] = {q6_k},
+    [2] = {q4_0},
+    [3] = {q4_1},
+    [6] = {q5_0},
+    [7] = {q5_1},
+    [8] = {q8_0},
+    [10] = {q2_k},
+    [11] = {q3_k},
+    [12] = {q4_k},
+    [13] = {q5_k},
+    [14] = {q6_k},
+    [16] = {tensor_iq2_xxs},
+    [17] = {tensor_iq2_xs},
+    [18] = {tensor_iq3_xxs},
+    [19] = {tensor_iq1_s},
+    [20] = {tensor_iq4_nl},
+    [21] = {tensor_iq3_s},
+    [22] = {tensor_iq2_s},
+    [23] = {tensor_iq4_xs},
+    [29] = {tensor_iq1_m},
+    [34] = {tensor_tq1_0},
+    [35] = {tensor_tq2_0},
+    [39] = {tensor_mxfp4},
+    [40] = {tensor_nvfp4},
 };
 
 bool tensor_block_readable(const struct tensor_type *t)

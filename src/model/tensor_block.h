@@ -4,8 +4,8 @@
  * those of 256 have smaller scales inside. Values are computed as the reference does and rounded to
  * float32 once.
  *
- * Read: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K. Not read: Q8_1 and Q8_K (of activations, never in
- * files), the IQ, TQ and MXFP4 types.
+ * Read: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1_S to IQ4_XS, TQ1_0, TQ2_0, MXFP4, NVFP4. Not read: Q8_1 and
+ * Q8_K (of activations, never in files), Q1_0 (no reference reader to compare with).
  *
  * Source: ggml/src/ggml-common.h (layouts), ggml/src/ggml-quants.c (dequantize_row_*).
  */

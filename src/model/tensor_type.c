@@ -67,6 +67,8 @@ static const struct tensor_type types[] = {
     BLOCKS("TQ1_0", 256, 54, 34),
     BLOCKS("TQ2_0", 256, 66, 35),
     BLOCKS("MXFP4", 32, 17, 39),
+    BLOCKS("NVFP4", 64, 36, 40),
+    BLOCKS("Q1_0", 128, 18, 41),
 };
 
 const struct tensor_type *tensor_type_safetensors(struct str name)

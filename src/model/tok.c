@@ -125,9 +125,6 @@ static enum status index_unigram(struct tokenizer *t, struct arena *a, struct er
         if (normal && (!any || t->scores[id] < least)) {
             least = t->scores[id];
         }
-        if (normal && (!any || t->scores[id] > t->spm.max_score)) {
-            t->spm.max_score = t->scores[id];
-        }
         any = any || normal;
     }
     t->unk_score = t->format == TOK_SENTENCEPIECE ? (double)((float)least - 10.0f) : least - 10.0;

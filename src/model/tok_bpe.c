@@ -388,7 +388,7 @@ static void encode_piece(struct tok_encoder *e, struct str piece)
     }
     uint64_t hash = tok_hash(piece.p, piece.n);
     struct tok_cache_entry *c = &e->cache[hash & (CACHE_SIZE - 1)];
-    if (c->n == piece.n && memcmp(c->key, piece.p, piece.n) == 0) {
+    if (c->n == piece.n && tok_same(c->key, piece.p, piece.n)) {
         for (size_t i = 0; i < c->count; i++) {
             tok_push(e, c->ids[i]);
         }

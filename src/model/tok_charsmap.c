@@ -4,6 +4,10 @@
 
 #include "base/bytes.h"
 
+enum {
+    ZERO_RUN = 512 /* real tables have a handful */
+};
+
 enum status tok_charsmap_read(struct str blob, struct tok_charsmap *ret_map, struct err *err)
 {
     *ret_map = (struct tok_charsmap){.units = STR(""), .values = STR("")};
@@ -19,6 +23,14 @@ enum status tok_charsmap_read(struct str blob, struct tok_charsmap *ret_map, str
         return err_set(err, ST_FORMAT,
                        "precompiled_charsmap says its table has %u bytes; it has %zu in all", size,
                        blob.n);
+    }
+    static const char zeros[ZERO_RUN] = {0};
+    if (memmem(blob.p, blob.n, zeros, sizeof zeros) != NULL) {
+        return err_set(
+            err, ST_FORMAT,
+            "precompiled_charsmap holds %d bytes of zeros in a row, which no table does: a part of "
+            "the file was not written",
+            ZERO_RUN);
     }
     ret_map->units = str_slice(blob, 4, 4 + (size_t)size);
     ret_map->values = str_slice(blob, 4 + (size_t)size, blob.n);

@@ -120,7 +120,6 @@ struct tok_spm {
     struct tok_trie user;   /* user-defined symbols */
     uint32_t bos, eos, pad; /* TOK_NO_ID: none */
     struct str unk_surface;
-    double max_score;
     const char *normalizer; /* its name: "identity", "nmt_nfkc" */
 };
 

@@ -74,6 +74,8 @@ struct reader {
     VEC_OF(uint8_t) types;
     VEC_OF(double) scores;
     uint64_t model_type; /* 1 unigram, 2 BPE, 3 word, 4 char */
+    bool trainer; /* trainer_spec and normalizer_spec, which stand behind the pieces, were seen */
+    bool normalizer;
 };
 
 static enum status broken(const struct reader *r, const char *what, struct err *err)
@@ -200,6 +202,12 @@ static enum status conclude(struct reader *r, struct err *err)
     if (n == 0) {
         return broken(r, "it holds no piece", err);
     }
+    if (!r->trainer || !r->normalizer) {
+        return err_set(err, ST_FORMAT,
+                       "%s is cut off: behind its %u pieces there is no %s, which every model has; "
+                       "fetch the file again",
+                       t->path, n, r->trainer ? "normalizer_spec" : "trainer_spec");
+    }
     if (r->model_type != 1 && r->model_type != 2) {
         return err_set(
             err, ST_UNSUPPORTED,
@@ -248,8 +256,10 @@ enum status tok_spm_read(struct tokenizer *t, struct arena *a, struct str text, 
         if (f.number == 1) {
             TRY(read_piece(&r, f.data, err));
         } else if (f.number == 2) {
+            r.trainer = true;
             TRY(read_trainer(&r, f.data, err));
         } else if (f.number == 3) {
+            r.normalizer = true;
             TRY(read_normalizer(&r, f.data, err));
         }
     }

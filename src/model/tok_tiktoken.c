@@ -101,6 +101,36 @@ static const struct encoding *encoding_of(const struct tokenizer *t, const char 
     return NULL;
 }
 
+static bool is_special(const struct encoding *e, uint32_t id)
+{
+    for (size_t i = 0; i < ARRAY_LEN(e->specials) && e->specials[i].content != NULL; i++) {
+        if (e->specials[i].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ranks follow one another; a hole is a special token, or lines that are missing. Where the file itself says
+ * which encoding it is, their number is known. */
+static enum status check_ranks(const struct tokenizer *t, const struct encoding *e, bool by_file,
+                               struct err *err)
+{
+    for (uint32_t id = 0; id < t->vocab.id_end; id++) {
+        if (t->vocab.pieces[id].p == NULL && !is_special(e, id)) {
+            return err_set(err, ST_FORMAT,
+                           "%s has no line with rank %u: lines are missing; fetch it again",
+                           t->path, id);
+        }
+    }
+    if (by_file && t->vocab.count < e->ranks) {
+        return err_set(err, ST_FORMAT,
+                       "%s holds %zu ranks, and %s has %u: it is cut off; fetch it again", t->path,
+                       t->vocab.count, e->name, e->ranks);
+    }
+    return ST_OK;
+}
+
 static enum status use_encoding(struct tokenizer *t, struct arena *a, const char *name,
                                 struct err *err)
 {
@@ -113,6 +143,7 @@ static enum status use_encoding(struct tokenizer *t, struct arena *a, const char
                        t->path, name != NULL ? name : str_dup(a, base_name(t->path)),
                        t->vocab.count);
     }
+    TRY(check_ranks(t, e, name == NULL, err));
     struct tok_pre split = {.kind = TOK_PRE_SPLIT, .behavior = TOK_ISOLATED};
     TRY(tok_pattern_of(a, str_of(tok_pattern_named(e->name)), &split.pattern, err));
     *VEC_PUSH(a, &t->pres) = split;

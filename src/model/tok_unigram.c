@@ -7,9 +7,13 @@
  *
  * Source: sentencepiece src/unigram_model.cc (EncodeOptimized), tokenizers models/unigram/model.rs.
  */
+#include <math.h>
+
 #include "base/utf8.h"
 
 #include "model/tok_parts.h"
+
+static const double LARGE_SUM = 100000;
 
 struct node {
     double score;
@@ -17,36 +21,50 @@ struct node {
     uint32_t id;
 };
 
-/* SentencePiece compares the sum in 64 bits with what it kept in 32. */
-static void offer(const struct tokenizer *t, struct node *node, double score, uint32_t from,
-                  uint32_t id)
+static void offer(struct node *node, double score, uint32_t from, uint32_t id)
 {
     if (node->from == UINT32_MAX || score > node->score) {
-        double kept = t->format == TOK_SENTENCEPIECE ? (double)(float)score : score;
-        *node = (struct node){.score = kept, .from = from, .id = id};
+        *node = (struct node){.score = score, .from = from, .id = id};
     }
 }
 
-/* Score of a piece of n bytes; user-defined symbols beat everything of their length. */
-static double score_of(const struct tokenizer *t, uint32_t id, size_t n, double longest_score)
+/* The library's sum: the exact sum of two 32-bit numbers fits 64, so that rounding it is their sum in 32. */
+static double sum(const struct tokenizer *t, double score, double here)
+{
+    double all = score + here;
+    return t->format == TOK_SENTENCEPIECE ? (double)(float)all : all;
+}
+
+/* SentencePiece from 0.2.2 on takes a large sum off everything reached so far: where it does it decides which of
+ * two nearly equal ways is rounded up. */
+static void start_again(struct node *nodes, size_t at, size_t frontier)
+{
+    float offset = (float)nodes[at].score;
+    for (size_t i = at; i <= frontier; i++) {
+        if (i == at || nodes[i].from != UINT32_MAX) {
+            nodes[i].score = (double)((float)nodes[i].score - offset);
+        }
+    }
+}
+
+/* Score of a piece of n bytes; user-defined symbols beat everything of their length. SentencePiece before 0.2.2
+ * gave them n times the largest score, less 0.1. */
+static double score_of(const struct tokenizer *t, uint32_t id, size_t n)
 {
     if (t->types != NULL && t->types[id] == TOK_TYPE_USER) {
-        return (double)((float)n * (float)longest_score) - 0.1;
+        return (double)(float)(0.1 * (double)(n - 1));
     }
     return t->scores[id];
 }
 
-static double unknown_sum(const struct tokenizer *t, double here)
-{
-    return t->format == TOK_SENTENCEPIECE ? (double)((float)t->unk_score + (float)here)
-                                          : t->unk_score + here;
-}
-
 static void forward(const struct tokenizer *t, struct str s, struct node *nodes)
 {
-    double most = t->spm.max_score;
+    size_t frontier = 0;
     for (size_t at = 0; at < s.n;) {
         unsigned n = utf8_length(s.p[at]);
+        if (t->format == TOK_SENTENCEPIECE && fabs(nodes[at].score) > LARGE_SUM) {
+            start_again(nodes, at, frontier);
+        }
         double here = nodes[at].score;
         bool single = false;
         uint32_t node = 0;
@@ -63,12 +81,13 @@ static void forward(const struct tokenizer *t, struct str s, struct node *nodes)
             if (t->types != NULL && t->types[id] == TOK_TYPE_UNUSED) {
                 continue;
             }
-            double score = score_of(t, id, end - at, most) + here;
-            offer(t, &nodes[end], score, (uint32_t)at, id);
+            frontier = end > frontier ? end : frontier;
+            offer(&nodes[end], sum(t, score_of(t, id, end - at), here), (uint32_t)at, id);
             single = single || end - at == n;
         }
         if (!single) {
-            offer(t, &nodes[at + n], unknown_sum(t, here), (uint32_t)at,
+            frontier = at + n > frontier ? at + n : frontier;
+            offer(&nodes[at + n], sum(t, t->unk_score, here), (uint32_t)at,
                   t->unk != TOK_NO_ID ? t->unk : 0);
         }
         at += n;

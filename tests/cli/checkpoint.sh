@@ -93,4 +93,44 @@ expect "wrong action" 64 "$ASSAY" checkpoint explode "$TMP"
 expect "wrong number" 64 "$ASSAY" checkpoint verify --threads many "$TMP"
 mkfifo "$TMP/fifo.safetensors"
 expect "a FIFO" 1 "$ASSAY" checkpoint verify "$TMP/fifo.safetensors"
+
+# What stands in the place of weights. Each is one finding that says what it is.
+python3 - "$TMP" <<'PY'
+import json, os, struct, sys
+top = sys.argv[1] + "/instead"
+os.makedirs(top)
+header = json.dumps({"a.weight": {"dtype": "F32", "shape": [4, 4], "data_offsets": [0, 64]}}).encode()
+whole = struct.pack("<Q", len(header)) + header + struct.pack("<16f", *range(1, 17))
+for name, text in {"page": b"\n <!DOCTYPE html><html>404</html>", "denied": b"Access to model x/y is restricted.",
+                   "xet": b"# xet version 0\nfilesize = 9\n", "empty": b"", "short": whole[:20], "cut": whole[:-8],
+                   "big-endian": struct.pack(">Q", len(header)) + whole[8:]}.items():
+    os.makedirs(f"{top}/{name}")
+    open(f"{top}/{name}/model.safetensors", "wb").write(text)
+for name, target in {"dangling": "../../blobs/x", "circle": "model.safetensors"}.items():
+    os.makedirs(f"{top}/{name}")
+    os.symlink(target, f"{top}/{name}/model.safetensors")
+os.makedirs(f"{top}/cycle/below")
+os.symlink("..", f"{top}/cycle/below/up")
+open(f"{top}/cycle/model.safetensors", "wb").write(whole)
+os.makedirs(f"{top}/index")
+open(f"{top}/index/pytorch_model.bin.index.json", "w").write(json.dumps(
+    {"metadata": {"total_size": 9}, "weight_map": {"a": "pytorch_model-00001-of-00002.bin"}}))
+PY
+instead() { # NAME FINDING TEXT
+    expect "instead of weights: $1" 1 "$ASSAY" checkpoint verify "$TMP/instead/$1"
+    says "$1 is named" out "($2)"
+    says "$1 is described" out "$3"
+    [ "$(grep -c evidence "$TMP/out")" = 1 ] || { echo "FAILED $1: more than one finding"; FAILED=1; }
+}
+instead page not-the-weights "an HTML page"
+instead denied not-the-weights "Access to model x/y is restricted."
+instead xet not-the-weights "a Xet pointer"
+instead empty folder-empty-file "0 bytes"
+instead short safetensors-truncated "ends after"
+instead cut safetensors-truncated "8 are missing"
+instead big-endian safetensors-header-size "big-endian"
+instead dangling link-broken "never downloaded"
+instead circle link-broken "ELOOP"
+instead index index-file-missing "pytorch_model-00001-of-00002.bin"
+expect "a link to the folder above is not followed" 0 "$ASSAY" checkpoint verify "$TMP/instead/cycle"
 finish

@@ -30,8 +30,12 @@ fresh trainer; rm "$F/checkpoint-2/rng_state_0.pth"; finds "a rank's random stat
 fresh trainer; head -c 40 "$SAMPLES/trainer/checkpoint-2/trainer_state.json" >"$F/checkpoint-2/trainer_state.json"
 finds "cut trainer_state.json" trainer-state-broken
 fresh trainer; cp "$SAMPLES/adapter/base/model.safetensors" "$F/checkpoint-2/"; finds "weights of another model" trainer-optimizer-other-model
-fresh trainer; : >"$F/checkpoint-2/scaler.pt"; finds "an empty file" folder-empty-file
-fresh trainer; touch "$F/checkpoint-2/model.safetensors.tmp"; finds "an unfinished file" folder-half-written
+fresh trainer; : >"$F/checkpoint-2/scaler.pt"
+expect "an empty file" 1 "$ASSAY" checkpoint verify "$F"
+says "an empty file" out "(folder-empty-file)"
+fresh trainer; touch "$F/checkpoint-2/model.safetensors.tmp"
+expect "an unfinished file" 1 "$ASSAY" checkpoint verify "$F"
+says "an unfinished file" out "(folder-half-written)"
 
 fresh adapter; cp "$F/untrained.st" "$F/adapter_model.safetensors"; finds "lora_B all zero" adapter-untrained
 fresh adapter; cp "$F/half.st" "$F/adapter_model.safetensors"; finds "lora_A alone" adapter-half-pair
@@ -39,6 +43,32 @@ fresh adapter; cp "$F/other.st" "$F/adapter_model.safetensors"; finds "another b
 fresh adapter; sed -i 's/"r": 2/"r": 8/' "$F/adapter_config.json"; finds "another rank" adapter-rank
 fresh adapter; sed -i 's/"q_proj"/"k_proj"/' "$F/adapter_config.json"; finds "another target" adapter-target
 fresh adapter; rm "$F/adapter_model.safetensors"; finds "no tensors" adapter-missing
+
+# DoRA: the same adapter with a magnitude for each row of its lora_B.
+magnitudes() { # VALUE ROWS_MORE: writes them into the copy, and use_dora: true
+    python3 - "$F" "$@" <<'PY'
+import json, struct, sys
+path, value, more = sys.argv[1] + "/adapter_model.safetensors", float(sys.argv[2]), int(sys.argv[3])
+raw = open(path, "rb").read()
+n = struct.unpack("<Q", raw[:8])[0]
+header, data = json.loads(raw[8:8 + n]), raw[8 + n:]
+for name in [x for x in header if ".lora_B" in x]:
+    rows = header[name]["shape"][0] + more
+    header[name.split(".lora_B")[0] + ".lora_magnitude_vector"] = {
+        "dtype": "F32", "shape": [rows], "data_offsets": [len(data), len(data) + 4 * rows]}
+    data += struct.pack(f"<{rows}f", *[value] * rows)
+text = json.dumps(header).encode()
+open(path, "wb").write(struct.pack("<Q", len(text)) + text + data)
+config = json.load(open(sys.argv[1] + "/adapter_config.json"))
+json.dump(dict(config, use_dora=True), open(sys.argv[1] + "/adapter_config.json", "w"))
+PY
+}
+fresh adapter; magnitudes 1 0; expect "a DoRA adapter" 0 "$READ_CHECKPOINT" "$F"
+sed -i 's/"use_dora": true/"use_dora": false/' "$F/adapter_config.json"; finds "magnitudes nobody asked for" adapter-magnitude
+fresh adapter; magnitudes 1 1; finds "a magnitude of another size" adapter-magnitude
+fresh adapter; magnitudes 0 0; finds "a magnitude of zero" adapter-magnitude
+fresh adapter; cp "$F/adapter_model.safetensors" "$TMP/plain.st"; magnitudes 1 0; cp "$TMP/plain.st" "$F/adapter_model.safetensors"
+finds "no magnitude" adapter-magnitude
 
 Z=global_step3
 fresh zero; rm "$F/$Z/zero_pp_rank_0_mp_rank_00_optim_states.pt"; finds "a rank without optimizer" zero-rank-missing

@@ -108,6 +108,7 @@ printf '[]' >none.json; expect "an empty array" 1 "$ASSAY" data check none.json
 : >empty.jsonl; expect "an empty file" 1 "$ASSAY" data check empty.jsonl
 printf 'PAR1....' >a.parquet; expect "Parquet" 2 "$ASSAY" data check a.parquet
 says "Parquet" out "Parquet"
+says "a line that converts it" out "  do        python3 -c 'import json, sys, pyarrow.ipc, pyarrow.parquet; "
 echo "$M" | gzip >a.jsonl.gz; expect "gzip" 2 "$ASSAY" data check a.jsonl.gz
 printf 'version https://git-lfs.github.com/spec/v1\n' >lfs.jsonl; expect "git-LFS pointer" 1 "$ASSAY" data check lfs.jsonl
 expect "nothing there" 2 "$ASSAY" data check nowhere.jsonl

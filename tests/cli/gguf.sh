@@ -44,7 +44,7 @@ save("other", change(1, raw=q8(4096)), keys)
 save("nan", change(1, raw=q8(4064) + q8(32, b"\x00\x7e")), keys)
 save("inf", change(1, raw=q8(32, b"\x00\x7c") + q8(4064)), keys)
 save("zero", change(1, raw=bytes(4352)), keys)
-save("opaque", change(1, kind=20, raw=bytes(range(256)) * 9), keys)  # IQ4_NL
+save("opaque", change(1, kind=9, raw=bytes(range(256)) * 18), keys)  # Q8_1
 save("block", [tensors[0], tensors[2]], keys)
 save("extra", change(1, name="blk.7.w.weight"), keys)
 save("split", [tensors[0], tensors[2]], keys + [("split.count", 4, 2)])

@@ -37,7 +37,7 @@ assert set(record) <= documented, f"not in docs/schema: {set(record) - documente
 assert record["outcome"] == "fine" and record["verdict"].startswith("qualified: "), record["verdict"]
 assert "not asked: host, stack" in record["verdict"] and "device: cpu" in record["verdict"], record["verdict"]
 names = [s["name"] for s in record["stages"]]
-assert names == ["host", "stack", "device", "operators", "torch", "evidence", "linear-attention", "training", "command",
+assert names == ["host", "stack", "device", "operators", "torch", "evidence", "linear-attention", "tokenizer", "training", "command",
                  "checkpoint", "resume"], names
 assert {s["name"] for s in record["stages"] if s["verdict"] == "passed"} == {"device", "training", "command", "checkpoint", "resume"}
 for key in ("stages", "figures"):
@@ -69,9 +69,23 @@ if [ ! -e /dev/nvidiactl ] && [ ! -e /dev/kfd ]; then
         expect "no GPU in the machine" 0 "$ASSAY" qualify --only device
         says "no GPU in the machine" out "the CPU is what is judged"
         expect "nothing but a CPU" 0 env -u VIRTUAL_ENV "$ASSAY" qualify --skip operators
-        says "what was not asked is named" out "not asked: operators, torch, evidence, linear-attention, command"
+        says "what was not asked is named" out "not asked: operators, torch, evidence, linear-attention, tokenizer, command"
     fi
 fi
+
+# --- the model that training starts from -------------------------------------------------------------------------
+mkdir model && cp "$SOURCE/tests/fuzz/corpus/tokenizer/byte_level.json" model/tokenizer.json
+echo '{"model_type": "llama", "vocab_size": 300, "eos_token_id": 0}' >model/config.json
+expect "a tokenizer that fits" 0 "$ASSAY" qualify --only tokenizer --model model
+says "a tokenizer that fits" out "stage tokenizer        passed"
+echo '{"model_type": "llama", "vocab_size": 200, "eos_token_id": 0}' >model/config.json
+expect "ids beyond the vocabulary" 1 "$ASSAY" qualify --only tokenizer,command --save model-q -- sh good.sh --model_name_or_path=model
+says "ids beyond the vocabulary" out "(tokenizer-beyond-vocabulary)"
+expect "its weights" 2 "$ASSAY" qualify --only checkpoint --model model
+says "its weights" out "there is no model file here"
+expect "no model" 2 "$ASSAY" qualify --only tokenizer
+says "no model" out "to run it: --model DIR"
+expect "a model that is not there" 2 "$ASSAY" qualify --only tokenizer --model "$TMP/nowhere"
 mkdir alone && cp "$ASSAY" alone/assay
 expect "no recorder" 2 alone/assay qualify --only command -- sh good.sh
 says "no recorder" out "libassay-record.so is not next to"

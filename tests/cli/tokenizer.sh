@@ -31,6 +31,23 @@ expect "an id that does not exist" 64 "$ASSAY" tokenizer decode "$files/bpe.mode
 says "the last id is named" err "its ids end at"
 head -c 2000 "$files/byte_level.json" >"$TMP/cut.json"
 expect "cut file" 1 "$ASSAY" tokenizer show "$TMP/cut.json"
+python3 - "$files" "$TMP" <<'PY'
+import sys
+files, top = sys.argv[1:]
+raw, at = open(f"{files}/bpe.model", "rb").read(), 0
+while raw[at] == 0x0A:  # a piece of less than 128 bytes
+    at += 2 + raw[at + 1]
+open(f"{top}/cut.model", "wb").write(raw[:at])
+lines = open(f"{files}/ranks.tiktoken").read().splitlines(True)
+open(f"{top}/hole.tiktoken", "w").write("".join(lines[:256] + lines[257:]))
+open(f"{top}/qwen.tiktoken", "w").write("".join(lines))
+PY
+expect "a SentencePiece file cut behind a piece" 1 "$ASSAY" tokenizer show "$TMP/cut.model"
+says "what is missing is named" err "there is no trainer_spec"
+expect "ranks with a hole" 1 "$ASSAY" tokenizer show --pattern cl100k_base "$TMP/hole.tiktoken"
+says "the hole is named" err "no line with rank 256"
+expect "fewer ranks than the encoding has" 1 "$ASSAY" tokenizer show "$TMP/qwen.tiktoken"
+says "their number is named" err "qwen has 151643"
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n' >"$TMP/tokenizer.json"
 expect "git-LFS pointer" 1 "$ASSAY" tokenizer show "$TMP/tokenizer.json"
 says "it is named" err "git-LFS pointer"

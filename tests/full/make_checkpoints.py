@@ -70,6 +70,9 @@ def make_families(folder):
     vision = dict(depth=2, hidden_size=16, num_heads=2, intermediate_size=24, patch_size=4, out_hidden_size=32,
                   num_position_embeddings=16)
     deep = dict(vision, deepstack_visual_indexes=[0, 1])
+    latent = dict(common, kv_lora_rank=8, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6, n_routed_experts=4,
+                  moe_intermediate_size=16, n_shared_experts=2, first_k_dense_replace=1, num_experts_per_tok=2, n_group=1,
+                  topk_group=1)
     for tied in (False, True):
         tie = dict(tie_word_embeddings=tied)
         models = {
@@ -79,6 +82,14 @@ def make_families(folder):
             "llama_classes": t.LlamaForSequenceClassification(t.LlamaConfig(**common, **tie)),
             "mistral": t.MistralForCausalLM(t.MistralConfig(**common, **tie)),
             "mixtral": t.MixtralForCausalLM(t.MixtralConfig(**common, num_local_experts=2, **tie)),
+            "qwen2_moe": t.Qwen2MoeForCausalLM(t.Qwen2MoeConfig(
+                **common, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, shared_expert_intermediate_size=24,
+                mlp_only_layers=[1], **tie)),
+            "qwen3_moe": t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(
+                **wide, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, decoder_sparse_step=2, **tie)),
+            "deepseek_v2": t.DeepseekV2ForCausalLM(t.DeepseekV2Config(**latent, q_lora_rank=None, **tie)),
+            "deepseek_v3": t.DeepseekV3ForCausalLM(t.DeepseekV3Config(**latent, q_lora_rank=12, attention_bias=True, **tie)),
+            "gpt_oss": t.GptOssForCausalLM(t.GptOssConfig(**wide, num_local_experts=4, num_experts_per_tok=2, **tie)),
             "qwen2": t.Qwen2ForCausalLM(t.Qwen2Config(**common, **tie)),
             "qwen3": t.Qwen3ForCausalLM(t.Qwen3Config(**wide, **tie)),
             "qwen3_5_text": t.Qwen3_5ForCausalLM(t.Qwen3_5TextConfig(**delta, **tie)),

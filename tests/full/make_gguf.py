@@ -12,10 +12,12 @@ import sys
 import gguf
 import numpy as np
 
-BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K"]
+BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K",
+          "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0", "MXFP4", "NVFP4"]
 # Where the float16 scales of a block stand.
 SCALES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
-          "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,)}
+          "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "TQ1_0": (52,), "TQ2_0": (64,),
+          "IQ1_M": (), "MXFP4": (), "NVFP4": ()}
 
 
 def main():
@@ -48,9 +50,15 @@ def main():
         kind = gguf.GGMLQuantizationType[name]
         _, size = gguf.GGML_QUANT_SIZES[kind]
         blocks = r.integers(0, 256, (rows, 2, size), dtype=np.uint8)
-        for at in SCALES[name]:
+        for at in SCALES.get(name, (0,)):
             scale = (r.standard_normal((rows, 2, 1)) * .01).astype("f2")
             blocks[:, :, at:at + 2] = scale.view(np.uint8)
+        if name == "IQ1_M":  # the scale's four bits at a time, above the small scales
+            bits = (r.standard_normal((rows, 2)) * .01).astype("f2").view(np.uint16)
+            for i in range(4):
+                blocks[:, :, 49 + 2 * i] = (bits >> 4 * i & 15) << 4 | blocks[:, :, 49 + 2 * i] & 15
+        if name == "MXFP4":  # exponents, the smallest two among them
+            blocks[:, :, 0] = r.choice([0, 1, 2, 100, 127, 130], (rows, 2))
         raw = blocks.reshape(rows, 2 * size)
         w.add_tensor(name, raw, raw_dtype=kind)
         w.add_tensor(f"{name}.expected", gguf.dequantize(raw, kind).astype("f4"))

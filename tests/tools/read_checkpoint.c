@@ -9,6 +9,7 @@
 
 #include "base/fs.h"
 
+#include "model/checkpoint.h"
 #include "model/folder.h"
 
 static const char *first_wrong(const struct issues *issues, bool failed)
@@ -70,6 +71,17 @@ static bool read_folder(struct arena *a, const char *path, struct issues *issues
     return fine;
 }
 
+/* Names of unfinished files, empty files, links: what opening the whole folder says. */
+static bool open_all(struct arena *a, const char *path, struct issues *issues, struct err *err)
+{
+    struct checkpoint c;
+    if (checkpoint_open(a, path, issues, &c, err) != ST_OK) {
+        return false;
+    }
+    checkpoint_close(&c);
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const struct fs live = {.prefix = ""};
@@ -80,7 +92,8 @@ int main(int argc, char **argv)
         struct issues issues;
         struct err err = {0};
         issues_init(&issues, a, argv[i]);
-        bool fine = fs_is_dir(&live, a, argv[i]) ? read_folder(a, argv[i], &issues, &err, 0)
+        bool fine = fs_is_dir(&live, a, argv[i]) ? read_folder(a, argv[i], &issues, &err, 0) &&
+                                                       open_all(a, argv[i], &issues, &err)
                                                  : read_file(a, argv[i], &issues, &err);
         const char *wrong = first_wrong(&issues, !fine);
         printf("%s %s%s%s\n", argv[i], wrong == NULL ? "accepted" : "rejected",

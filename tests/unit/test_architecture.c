@@ -20,6 +20,10 @@ static struct arena *arena;
  "\"vision_config\":{\"depth\":1,\"hidden_size\":4,\"intermediate_size\":6,\"patch_size\":2," \
  "\"out_hidden_size\":8,\"num_position_embeddings\":4,\"deepstack_visual_indexes\":[0]}"
 
+#define LATENT                                                                        \
+ "\"kv_lora_rank\":3,\"qk_nope_head_dim\":2,\"qk_rope_head_dim\":2,\"v_head_dim\":5," \
+ "\"moe_intermediate_size\":3,\"n_shared_experts\":2,\"first_k_dense_replace\":1,"
+
 static const char *const configs[] = {
     "{\"model_type\":\"llama\"," SIZES "}",
     "{\"model_type\":\"llama\",\"attention_bias\":true,\"mlp_bias\":true,\"head_dim\":6," SIZES "}",
@@ -28,6 +32,14 @@ static const char *const configs[] = {
     "{\"model_type\":\"qwen3\",\"head_dim\":4," SIZES "}",
     "{\"model_type\":\"qwen3_5_text\"," SIZES "," QWEN35 "}",
     "{\"model_type\":\"qwen3_5\",\"text_config\":{" SIZES "," QWEN35 "}," VISION "}",
+    "{\"model_type\":\"mixtral\",\"num_local_experts\":2," SIZES "}",
+    "{\"model_type\":\"qwen2_moe\",\"moe_intermediate_size\":3,\"shared_expert_intermediate_size\":5,"
+    "\"num_experts\":2,\"mlp_only_layers\":[0]," SIZES "}",
+    "{\"model_type\":\"qwen3_moe\",\"head_dim\":4,\"moe_intermediate_size\":3,\"num_local_experts\":2,"
+    "\"decoder_sparse_step\":2," SIZES "}",
+    "{\"model_type\":\"deepseek_v2\",\"q_lora_rank\":null,\"n_routed_experts\":2," LATENT SIZES "}",
+    "{\"model_type\":\"deepseek_v3\",\"q_lora_rank\":3,\"n_routed_experts\":2," LATENT SIZES "}",
+    "{\"model_type\":\"gpt_oss\",\"head_dim\":4,\"num_local_experts\":2," SIZES "}",
     "{\"model_type\":\"qwen3_vl\",\"text_config\":{\"head_dim\":4," SIZES "}," VISION "}",
 };
 
@@ -158,6 +170,11 @@ static void tied_heads_and_ignored_tensors_are_known(void **state)
                         "config-tied-differs ");
     assert_string_equal(issues_of(configs[5], &(struct fault){.add = "mtp.fc.weight"}), "");
     assert_string_equal(
+        issues_of(configs[11], &(struct fault){.add = "model.layers.2.eh_proj.weight"}), "");
+    assert_string_equal(
+        issues_of(configs[11], &(struct fault){.add = "model.layers.1.eh_proj.weight"}),
+        "config-tensor-unexpected ");
+    assert_string_equal(
         issues_of(configs[0],
                   &(struct fault){.add = "model.layers.0.self_attn.rotary_emb.inv_freq"}),
         "");
@@ -197,6 +214,8 @@ static void configs_that_do_not_describe_a_model_are_refused(void **state)
         {"{\"model_type\":\"llama\",\"head_dim\":-1," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":\"x\"," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"llama\",\"head_dim\":4000000000," SIZES "}", ST_FORMAT},
+        {"{\"model_type\":\"mixtral\",\"num_local_experts\":5000," SIZES "}", ST_FORMAT},
+        {"{\"model_type\":\"deepseek_v3\",\"n_routed_experts\":\"x\"," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"qwen3_5\"," SIZES "}", ST_FORMAT},
         {"{\"model_type\":\"qwen3_5_text\",\"layer_types\":[\"full_attention\"]," SIZES "}",
          ST_FORMAT},

@@ -71,6 +71,34 @@ static void hand_made_matchers_cut_as_their_expressions(void **state)
     arena_free(a);
 }
 
+/* Counts of DerivedGeneralCategory-16.0.0.txt; a utf8proc that knows more has more. */
+static void classes_know_unicode_16(void **state)
+{
+    (void)state;
+
+    static const struct {
+        unsigned class;
+        unsigned count;
+    } counts[] = {{UNICODE_LETTER, 141028},
+                  {UNICODE_NUMBER, 1911},
+                  {UNICODE_MARK, 2501},
+                  {UNICODE_PUNCTUATION, 855},
+                  {UNICODE_SYMBOL, 8514}};
+
+    for (size_t k = 0; k < ARRAY_LEN(counts); k++) {
+        unsigned count = 0;
+        for (uint32_t cp = 0; cp < 0x110000; cp++) {
+            count += (unicode_class_slow(cp) & counts[k].class) != 0;
+        }
+        assert_true(count >= counts[k].count);
+    }
+    assert_int_equal(unicode_class_slow(0x13460), UNICODE_LETTER); /* a hieroglyph, 16.0 */
+    assert_int_equal(unicode_class_slow(0x2EBF0), UNICODE_LETTER); /* an ideograph, 15.1 */
+    assert_int_equal(unicode_class_slow(0x1FADF), UNICODE_SYMBOL); /* SPLATTER, 16.0 */
+    assert_int_equal(unicode_class_slow(0x1FADD), 0);
+    assert_true(unicode_is_word(0x10D70) && !unicode_is_other(0x1FADF));
+}
+
 static void every_byte_survives_the_byte_level_alphabet(void **state)
 {
     (void)state;
@@ -102,6 +130,13 @@ static void normal_forms_join_marks_across_inert_characters(void **state)
     strbuf_clear(&b);
     unicode_normalize(UNICODE_NFKC, &b, STR("\xEF\xAC\x81 \xEF\xBC\xA1"));
     assert_string_equal(b.p, "fi A");
+    /* U+0EBA has a combining class since Unicode 12, U+0898 since 14: not for the tokenizers library. */
+    strbuf_clear(&b);
+    unicode_normalize(UNICODE_NFC, &b, STR("\xE0\xBA\xB9\xE0\xBA\xBA\xCC\x81"));
+    assert_string_equal(b.p, "\xE0\xBA\xB9\xE0\xBA\xBA\xCC\x81");
+    strbuf_clear(&b);
+    unicode_normalize(UNICODE_NFC, &b, STR("e\xE0\xA2\x98\xCC\x81"));
+    assert_string_equal(b.p, "e\xE0\xA2\x98\xCC\x81");
     arena_free(a);
 }
 
@@ -121,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hand_made_matchers_cut_as_their_expressions),
+        cmocka_unit_test(classes_know_unicode_16),
         cmocka_unit_test(every_byte_survives_the_byte_level_alphabet),
         cmocka_unit_test(normal_forms_join_marks_across_inert_characters),
         cmocka_unit_test(broken_bytes_become_one_mark_for_each_start),
