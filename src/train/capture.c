@@ -42,6 +42,9 @@ static void on_tensor(void *ctx, const char *name, size_t rows, size_t width, co
     const struct watcher *w = ctx;
     struct arena *a = w->capture->arena;
     bool back = str_ends(str_of(name), ".grad_output");
+    if (str_ends(str_of(name), ".entropy")) {
+        return; /* a figure of ours, no tensor of the step */
+    }
     keep(w->capture, arena_fmt(a, "act.%s", name), back ? CAPTURE_BACKWARD : CAPTURE_FORWARD, 2,
          (const size_t[]){rows, width}, copy(a, w->precision, values, rows * width));
 }

@@ -22,6 +22,7 @@ struct attend {
     const struct run *run;
     const real *q, *k, *v, *dy;
     real *y, *dq, *dk, *dv;
+    real *entropy; /* [tokens, heads]; NULL: not wanted */
     size_t q_width, kv_width, head_dim, group;
     const struct block *blocks;
     real *memory; /* of lane i from i * lane_reals on */
@@ -61,6 +62,20 @@ static void store_all(const struct run *run, real *x, size_t n)
     }
 }
 
+/* -sum p log p of each row, in nats, before the probabilities are stored. */
+static void entropies(const struct attend *c, const struct block *b, size_t head, const real *p)
+{
+    size_t keys = b->first + b->rows;
+    for (size_t i = 0; i < b->rows; i++) {
+        double sum = 0;
+        for (size_t j = 0; j <= b->first + i; j++) {
+            double pj = (double)p[i * keys + j];
+            sum -= pj == 0 ? 0 : pj * log(pj);
+        }
+        c->entropy[(b->start + b->first + i) * c->run->config->heads + head] = (real)sum;
+    }
+}
+
 /* Item: one block of one query head. */
 static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
 {
@@ -72,6 +87,9 @@ static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
         size_t head = item % heads;
         size_t keys = b->first + b->rows;
         probabilities(c, b, head, p);
+        if (c->entropy != NULL) {
+            entropies(c, b, head, p);
+        }
         store_all(c->run, p, b->rows * keys);
         T(gemm_part)
         (c->run->compute, false, false, b->rows, c->head_dim, keys, 1, p, keys,
@@ -190,8 +208,8 @@ static void lane_memory(struct attend *c, size_t reals)
     c->memory = T(take)(c->run->scratch, c->lane_reals * c->run->compute->threads);
 }
 
-void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v,
-                          real *y)
+void T(attention_forward)(const struct run *run, const char *module, const real *q, const real *k,
+                          const real *v, real *y)
 {
     const struct train_batch *b = run->batch;
     struct tape_mark mark = tape_mark(run->scratch);
@@ -208,9 +226,15 @@ void T(attention_forward)(const struct run *run, const real *q, const real *k, c
     }
     c.blocks = blocks;
     c.y = y;
+    if (run->watch != NULL) {
+        c.entropy = T(take)(run->scratch, b->tokens * run->config->heads);
+    }
     lane_memory(&c, BLOCK * longest(b));
     compute_parts(run->compute, count * run->config->heads, 1, forward_items, &c);
     T(round_store)(run, y, b->tokens * c.q_width);
+    if (c.entropy != NULL) {
+        T(watch)(run, module, "entropy", b->tokens, run->config->heads, c.entropy);
+    }
     tape_rewind(run->scratch, mark);
 }
 
@@ -269,7 +293,7 @@ void *T(attention_layer_forward)(const struct run *run, const void *layer, const
     s->v_low = T(linear_forward)(run, &l->v, n, x, s->v);
     T(rope_forward)(run, m->heads, s->q);
     T(rope_forward)(run, m->kv_heads, s->k);
-    T(attention_forward)(run, s->q, s->k, s->v, s->mixed);
+    T(attention_forward)(run, l->module, s->q, s->k, s->v, s->mixed);
     T(watch)(run, l->module, "mixed", n, l->o.in, s->mixed);
     s->o_low = T(linear_forward)(run, &l->o, n, s->mixed, y);
     return s;

@@ -222,16 +222,18 @@ static enum status evaluate_and_tell(struct trainer *t, struct err *err)
     double loss;
     uint64_t labels;
     struct strbuf line;
-    struct metrics_sparsity sparsity = {.precision = t->params->precision};
-    model_watch(t->model, t->options.brief ? NULL : metrics_watch_sparsity, &sparsity);
+    struct arena_mark mark = arena_mark(t->scratch);
+    struct metrics_activations seen = {.precision = t->params->precision,
+                                       .layers = model_layers(t->model)};
+    seen.entropy = arena_array(t->scratch, seen.layers, sizeof *seen.entropy);
+    model_watch(t->model, t->options.brief ? NULL : metrics_watch, &seen);
     enum status status = trainer_evaluate(t, t->eval, &loss, &labels, err);
     model_watch(t->model, NULL, NULL);
     TRY(status);
     t->last_eval = loss;
-    struct arena_mark mark = arena_mark(t->scratch);
     strbuf_init(&line, t->scratch, LINE_MAX_BYTES);
-    double share = sparsity.count != 0 ? (double)sparsity.small / (double)sparsity.count : NAN;
-    metrics_eval_line(t->state.step, loss, labels, seconds_now() - began, share, &line);
+    metrics_eval_line(t->state.step, loss, labels, seconds_now() - began,
+                      t->options.brief ? NULL : &seen, &line);
     TRY(loop_write_metrics(t, strbuf_str(&line), err));
     arena_rewind(t->scratch, mark);
     if (t->events.evaluated != NULL) {

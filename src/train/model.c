@@ -151,6 +151,11 @@ size_t model_vocab(const struct train_model *m)
     return m->config.vocab;
 }
 
+size_t model_layers(const struct train_model *m)
+{
+    return m->config.layers;
+}
+
 /* Grids, and as many image tokens as there are features. */
 static enum status check_pictures(struct train_model *m, const struct train_batch *b,
                                   struct err *err)
@@ -236,6 +241,7 @@ enum status model_forward(struct train_model *m, const struct train_batch *batch
     TRY(place(m, batch, err));
     m->run.batch = &m->batch;
     m->run.precision = m->options.precision;
+    m->run.float_loss = m->options.float_loss;
     m->run.compute = &m->compute;
     m->run.kept = &m->kept;
     m->run.scratch = &m->scratch;

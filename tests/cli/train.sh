@@ -30,6 +30,7 @@ wait "$pid" || status=$?
 says "stopped" out "stopped after"
 compgen -G "$TMP/stopped/checkpoint-*" >/dev/null || { echo "FAILED: no checkpoint after SIGTERM"; FAILED=1; }
 grep -q '"activation_sparsity": 0\.' "$TMP/stopped/metrics.jsonl" || { echo "FAILED: no sparsity"; FAILED=1; }
+grep -Eq '"attention_entropy_by_layer": \{"0": [0-9.]+, "1": [0-9.]+\}' "$TMP/stopped/metrics.jsonl" || { echo "FAILED: no entropy"; FAILED=1; }
 
 # NaN and infinity: stopped with the tensor's name, weights untouched, exit 1.
 expect "not finite" 1 "$ASSAY" "${common[@]}" --steps 30 --lr 1e6 --schedule constant --clip 0
