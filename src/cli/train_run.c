@@ -183,6 +183,12 @@ static enum status prepare(struct train_job *job, struct trainer *t, struct data
     if (checkpoint != NULL) {
         TRY(trainer_resume(t, checkpoint, err));
         cli_note(job->cli, "goes on from %s", checkpoint);
+        if (t->resumed_otherwise != NULL) {
+            cli_note(job->cli,
+                     "matrix products were computed by %s, and are by %s on %u threads now: the run goes on "
+                     "within rounding, but not bit for bit (--blas, --threads)",
+                     t->resumed_otherwise, t->arithmetic.products, t->arithmetic.threads);
+        }
         story->checkpoint = checkpoint;
     }
     story->first_step = t->state.step;

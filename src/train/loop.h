@@ -60,7 +60,9 @@ struct trainer {
     struct grad_stats *grads;
     struct metrics_groups groups;
     int metrics_fd; /* -1: none */
-    uint64_t epoch_batches;
+    struct model_arithmetic arithmetic;
+    const char *resumed_otherwise; /* after trainer_resume(): how the checkpoint was computed, when that gives
+                                      other bits; else NULL */
     double last_eval; /* NaN: not yet */
 };
 

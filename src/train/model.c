@@ -156,6 +156,13 @@ size_t model_layers(const struct train_model *m)
     return m->config.layers;
 }
 
+struct model_arithmetic model_arithmetic(const struct train_model *m)
+{
+    return (struct model_arithmetic){.products = m->compute.blas_summary,
+                                     .threads = m->compute.threads,
+                                     .library = m->compute.blas != NULL};
+}
+
 /* Grids, and as many image tokens as there are features. */
 static enum status check_pictures(struct train_model *m, const struct train_batch *b,
                                   struct err *err)

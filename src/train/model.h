@@ -98,6 +98,16 @@ void model_logits(struct train_model *m, size_t first, size_t count, double *ret
 size_t model_vocab(const struct train_model *m);
 size_t model_layers(const struct train_model *m);
 
+/* Who computes: "openblas 0.3.21" or the own kernel ("avx512"). The order of a product's sums depends on it, and
+ * with a library on the threads too; nothing else in a step does. */
+struct model_arithmetic {
+    const char *products;
+    unsigned threads;
+    bool library; /* products by a BLAS library */
+};
+
+struct model_arithmetic model_arithmetic(const struct train_model *m);
+
 /* A tensor that forward or backward passed through, by layer and operator, for comparison with a dump:
  * "layers.3.self_attn.o_proj.output". Called during forward and backward when set; values are the
  * arithmetic's reals. Besides, attention shows "layers.3.self_attn.entropy" [tokens, heads]: that of the

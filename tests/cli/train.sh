@@ -54,6 +54,20 @@ resumes f64 model.safetensors --precision f64 --pack
 resumes bf16 model.safetensors --precision bf16
 resumes pure model.safetensors --precision bf16 --pure
 resumes lora adapter_model.safetensors --lora r=4,alpha=8,targets=q_proj+v_proj
+
+# Own products have the same bits on any number of threads; who computes them is said when it changes.
+resumes own model.safetensors --blas own
+for threads in 1 3; do
+    rm -r "$TMP/own.b/checkpoint-8"
+    expect "$threads threads" 0 "$ASSAY" "${common[@]:0:${#common[@]}-1}" $threads --steps 8 --lr 1e-3 --save-every 4 \
+        --save "$TMP/own.b" --resume --blas own
+    if grep -q "bit for bit" "$TMP/err"; then echo "FAILED: a word about bits that are the same"; FAILED=1; fi
+    cmp "$TMP/own.a/checkpoint-8/model.safetensors" "$TMP/own.b/checkpoint-8/model.safetensors" || FAILED=1
+done
+rm -r "$TMP/own.b/checkpoint-8"
+expect "other products" 0 "$ASSAY" "${common[@]}" --steps 8 --lr 1e-3 --save-every 4 --save "$TMP/own.b" --resume --reference
+says "other products" err "are by plain loops on"
+says "other products" err "not bit for bit"
 says_file() { grep -qF -- "$2" "$1" || { echo "FAILED: '$2' is not in $1"; FAILED=1; }; }
 says_file "$TMP/lora.a/checkpoint-8/adapter_config.json" '"r": 4'
 grep -q '"stagnated_share": 0[,}]' "$TMP/f64.a/metrics.jsonl" || { echo "FAILED: float64 stagnates"; FAILED=1; }
