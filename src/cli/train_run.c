@@ -175,6 +175,9 @@ static enum status prepare(struct train_job *job, struct trainer *t, struct data
                                      .model_folder = job->model_dir,
                                      .lora = &job->model.lora,
                                      .keep = job->keep};
+    if (!(job->options.schedule.lr > 0)) {
+        cli_note(job->cli, "--lr 0: loss and gradients are computed, the weights stay as they are");
+    }
     trainer_init(t);
     TRY(count_steps(job, t, err));
     train_job_settings(job);

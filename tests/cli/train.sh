@@ -19,6 +19,17 @@ awk -v a="$(value first_loss)" -v b="$(value last_loss)" -v e="$(value eval_loss
     'BEGIN {exit !(a > 5.4 && a < 6 && b < 3.7 && e < 3.7)}' ||
     { echo "FAILED learns: $(value first_loss) to $(value last_loss), evaluation $(value eval_loss)"; FAILED=1; }
 
+# An update is that of all its labels, in one batch or in four; recomputing changes no bit.
+split=("${common[@]}" --precision f64 --no-shuffle --steps 3 --lr 1e-3 --quiet)
+expect "one batch" 0 "${ASSAY}" "${split[@]/#2/4}" --save "$TMP/one"
+expect "four micro-batches" 0 "$ASSAY" "${split[@]/#2/1}" --accumulate 4 --save "$TMP/four"
+expect "recomputed" 0 "$ASSAY" "${split[@]/#2/4}" --recompute --save "$TMP/again"
+figures() { sed -n 's/.*"loss": \([^,]*\),.*"grad_norm": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+paste -d' ' <(figures "$TMP/one") <(figures "$TMP/four") <(figures "$TMP/again") | awk '
+    { n++; if (!(($1 - $3)^2 <= 1e-24 * $1^2 && ($2 - $4)^2 <= 1e-24 * $2^2 && $1 == $5 && $2 == $6)) bad = 1 }
+    END { exit !(n == 3 && !bad) }' || { echo "FAILED: accumulated or recomputed updates differ"; FAILED=1; }
+cmp "$TMP/one/checkpoint-3/model.safetensors" "$TMP/again/checkpoint-3/model.safetensors" || FAILED=1
+
 # SIGTERM: the update is finished, a checkpoint written, and that is no success.
 "$ASSAY" "${common[@]}" --steps 1000000 --save "$TMP/stopped" --eval-share 0.1 --quiet >"$TMP/out" 2>"$TMP/err" &
 pid=$!
@@ -118,9 +129,17 @@ says "no model" err "name the model's folder"
 expect "no data" 64 "$ASSAY" train "$TMP/model" --random
 says "no data" err "--data FILE"
 expect "empty data" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/empty.jsonl"
-says "empty data" err "empty.jsonl:1: the file has no sample"
+says "empty data" err "empty.jsonl:1: the file is empty"
 expect "all ignored" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/ignored.jsonl"
 says "all ignored" err "ignored.jsonl:1: no label is left"
+: >"$TMP/empty.txt"
+expect "empty text" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/empty.txt"
+says "empty text" err "empty.txt:1: the file is empty"
+cp -r "$TMP/model" "$TMP/shards"
+echo '{"weight_map": {"lm_head.weight": "model-00001-of-00001.safetensors"}}' >"$TMP/shards/model.safetensors.index.json"
+expect "a shard is missing" 2 "$ASSAY" train "$TMP/shards" --data "$TMP/data.txt"
+says "a shard is missing" err "model-00001-of-00001.safetensors'"
+says "a shard is missing" err "model.safetensors.index.json names it"
 expect "another tokenizer" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/beyond.jsonl"
 says "another tokenizer" err "beyond.jsonl:2: id 300 is beyond the model's vocabulary of 300"
 expect "a file that is not there" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/nothing.jsonl"
