@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Speed of `assay train` beside PyTorch, in float32, AdamW over all weights.
 
-    train.py [BUILD_DIR] [--rounds N]
+    train.py [BUILD_DIR] [--rounds N] [--costs]
 
 1. A Llama of 25 M parameters, updates of 4 x 256 tokens: PyTorch eager, torch.compile, and ours. The contenders take
    turns, so that a busy machine is unfair to all alike; medians are reported. CPU seconds are of all threads.
@@ -147,7 +147,7 @@ def contest(build, folder, rounds):
         one, many = by[1], by[CORES]
         print(f"{name:24}{one[0]:10.3f}{tokens / one[0]:10.0f}{many[0]:12.3f}{many[1]:10.3f}{tokens / many[1]:12.0f}"
               f"{one[0] / ours[1][0]:12.2f}{many[0] / ours[CORES][0]:11.2f}{many[1] / ours[CORES][1]:11.2f}")
-    print(f"{'assay train --reference':24}{plain * tokens / 64:10.1f}{64 / plain:10.1f}   (plain loops, -O3; of 64 tokens)")
+    print(f"{'assay train --reference':24}{plain * tokens / 64:10.1f}{64 / plain:10.1f}   (plain loops, -O3; of 64 tokens)", flush=True)
     return ours[1][0], peak
 
 
@@ -177,7 +177,7 @@ def shares(build, folder, seconds, peak):
 
 
 def costs(build, folder, work):
-    print(f"\nCPU ms of a token, one thread    {'assay':>8}{'PyTorch eager':>16}{'ratio':>8}{'GFLOP a token':>16}")
+    print(f"\nCPU ms of a token, one thread    {'assay':>8}{'PyTorch eager':>16}{'ratio':>8}{'GFLOP a token':>16}", flush=True)
     pair = {"eager": Torch(folder, 1, "eager"), "ours": Ours(build, folder, 1, "--blas", "own")}
     for length in (128, 256, 512, 1024, 2048):
         rows = max(1, 1024 // length)
@@ -206,12 +206,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--costs", action="store_true", help="part 3 alone")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
         folder = os.path.join(work, "bench")
         write_config(folder, SIZES["25"])
-        seconds, peak = contest(arguments.build, folder, arguments.rounds)
-        shares(arguments.build, folder, seconds, peak)
+        if not arguments.costs:
+            seconds, peak = contest(arguments.build, folder, arguments.rounds)
+            shares(arguments.build, folder, seconds, peak)
         costs(arguments.build, folder, work)
 
 

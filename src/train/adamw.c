@@ -145,20 +145,20 @@ INLINE void update(const struct adamw_rates *r, const struct adamw_part *p,
                                         .stagnated = s.stagnated};
 }
 
-#define UPDATE(suffix, attributes, how)                                                   \
- attributes static void update_##suffix##_##how(                                          \
+#define UPDATE(suffix, attributes, how)                                                    \
+ attributes static void update_##suffix##_##how(                                           \
      const struct adamw_rates *r, const struct adamw_part *p, struct optim_change *change) \
- {                                                                                        \
-  update(r, p, change, how);                                                              \
+ {                                                                                         \
+  update(r, p, change, how);                                                               \
  }
 
-#define KERNEL(suffix, attributes)                                                       \
- UPDATE(suffix, attributes, ADAMW_F64)                                                   \
- UPDATE(suffix, attributes, ADAMW_F32)                                                   \
- UPDATE(suffix, attributes, ADAMW_MASTER)                                                \
- UPDATE(suffix, attributes, ADAMW_PURE)                                                  \
- static const struct adamw_kernel kernel_##suffix = {                                    \
-     #suffix,                                                                            \
+#define KERNEL(suffix, attributes)                                                              \
+ UPDATE(suffix, attributes, ADAMW_F64)                                                          \
+ UPDATE(suffix, attributes, ADAMW_F32)                                                          \
+ UPDATE(suffix, attributes, ADAMW_MASTER)                                                       \
+ UPDATE(suffix, attributes, ADAMW_PURE)                                                         \
+ static const struct adamw_kernel kernel_##suffix = {                                           \
+     #suffix,                                                                                   \
      {update_##suffix##_ADAMW_F64, update_##suffix##_ADAMW_F32, update_##suffix##_ADAMW_MASTER, \
       update_##suffix##_ADAMW_PURE}};
 

@@ -14,13 +14,6 @@ static void keep(struct capture *c, const char *name, enum capture_kind kind, si
         t->shape[i] = shape[i];
         t->count *= shape[i];
     }
-    map_put(c->index, str_of(name), (void *)(uintptr_t)c->list.count);
-}
-
-const struct captured *capture_find(const struct capture *c, const char *name)
-{
-    uintptr_t at = (uintptr_t)map_get(c->index, str_of(name));
-    return at != 0 ? &c->list.items[at - 1] : NULL;
 }
 
 static double *copy(struct arena *a, enum precision p, const void *values, size_t n)
@@ -112,7 +105,7 @@ enum status capture_step(struct arena *a, const char *folder, const struct model
                          struct err *err)
 {
     struct train_model *m = NULL;
-    struct capture c = {.arena = a, .index = map_new(a)};
+    struct capture c = {.arena = a};
     TRY(model_open(a, folder, options, &m, err));
     if (rounded) {
         round_weights(model_params(m));

@@ -15,13 +15,6 @@ enum {
 #define ZCLIP_THRESHOLD 2.5
 #define CLIP_EPS        1e-6
 
-static const char *const names[CLIP_KIND_COUNT] = {"none", "fixed", "zclip"};
-
-const char *clip_name(enum clip_kind kind)
-{
-    return names[kind];
-}
-
 static double factor_to(double limit, double norm)
 {
     double factor = limit / (norm + CLIP_EPS);

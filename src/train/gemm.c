@@ -2,7 +2,8 @@
 /*
  * The matrix product in three ways. Reference: plain loops, each element a sum in double in order of the
  * inner index, rounded once. Own: blocks packed for the CPU's kernel (kernel.h); C is cut into stripes of
- * tiles, and the order of an element's sum depends neither on the cut nor on the threads. BLAS: one call of the library.
+ * tiles, and the order of an element's sum depends neither on the cut nor on the threads. BLAS: one call
+ * of the library.
  */
 #include <string.h>
 

@@ -126,11 +126,11 @@ INLINE void exp_body(const float *x, size_t n, float sign, float top, float *y)
 # define EXP(suffix) NULL
 #endif
 
-#define TILE_FUNCTION(suffix, attributes, rows_, vectors_)                                  \
- attributes static void tile_##suffix(size_t k, const real *a, const real *b, real alpha,   \
-                                      real beta, real *out, size_t line)                    \
- {                                                                                          \
-  tile(rows_, vectors_, k, a, b, alpha, beta, out, line);                                   \
+#define TILE_FUNCTION(suffix, attributes, rows_, vectors_)                                \
+ attributes static void tile_##suffix(size_t k, const real *a, const real *b, real alpha, \
+                                      real beta, real *out, size_t line)                  \
+ {                                                                                        \
+  tile(rows_, vectors_, k, a, b, alpha, beta, out, line);                                 \
  }
 
 #ifndef TRAIN_DOUBLE

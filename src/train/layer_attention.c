@@ -37,6 +37,7 @@ static void probabilities(const struct attend *c, const struct block *b, size_t 
     real scale = (real)(1 / sqrt((double)c->head_dim));
     const real *q = c->q + (b->start + b->first) * c->q_width + head * c->head_dim;
     const real *k = c->k + b->start * c->kv_width + head / c->group * c->head_dim;
+    /* S[rows, keys] = Q[rows, d] K[keys, d]^T */
     T(gemm_part)
     (run->compute, false, true, b->rows, keys, c->head_dim, 1, q, c->q_width, k, c->kv_width, 0, p,
      keys);
@@ -91,6 +92,7 @@ static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
             entropies(c, b, head, p);
         }
         store_all(c->run, p, b->rows * keys);
+        /* Y[rows, d] = P[rows, keys] V[keys, d] */
         T(gemm_part)
         (c->run->compute, false, false, b->rows, c->head_dim, keys, 1, p, keys,
          c->v + b->start * c->kv_width + head / c->group * c->head_dim, c->kv_width, 0,
@@ -115,7 +117,9 @@ static void softmax_backward(const struct attend *c, size_t rows, size_t keys, r
     }
 }
 
-/* One block of one query head: sets dq, adds to the head's dk and dv [sequence, head_dim]. */
+/* One block of one query head: sets dq, adds to the head's dk and dv [sequence, head_dim]. With P made again,
+ *   dP = dY V^T    dV += P^T dY    dS = softmax backward of dP    dQ = dS K    dK += dS^T Q
+ * all of [rows, keys], [rows, d] or [keys, d]. p and dp: room for [rows, keys]. */
 static void backward_block(const struct attend *c, const struct block *b, size_t head, real *p,
                            real *dp, real *dk, real *dv)
 {
@@ -125,15 +129,19 @@ static void backward_block(const struct attend *c, const struct block *b, size_t
     size_t q_at = (b->start + b->first) * c->q_width + head * d;
     size_t kv_at = b->start * c->kv_width + head / c->group * d;
     probabilities(c, b, head, p);
+    /* dP = dY V^T */
     T(gemm_part)
     (compute, false, true, b->rows, keys, d, 1, c->dy + q_at, c->q_width, c->v + kv_at, c->kv_width,
      0, dp, keys);
     softmax_backward(c, b->rows, keys, p, dp);
+    /* dV += P^T dY */
     T(gemm_part)
     (compute, true, false, keys, d, b->rows, 1, p, keys, c->dy + q_at, c->q_width, 1, dv, d);
+    /* dQ = dS K */
     T(gemm_part)
     (compute, false, false, b->rows, d, keys, 1, dp, keys, c->k + kv_at, c->kv_width, 0,
      c->dq + q_at, c->q_width);
+    /* dK += dS^T Q */
     T(gemm_part)
     (compute, true, false, keys, d, b->rows, 1, dp, keys, c->q + q_at, c->q_width, 1, dk, d);
 }
@@ -268,6 +276,7 @@ struct kept {
     void *q_low, *k_low, *v_low, *o_low;
 };
 
+/* x, y [tokens, hidden]; q and mixed [tokens, heads * head_dim], k and v [tokens, kv_heads * head_dim]. */
 void *T(attention_layer_forward)(const struct run *run, const void *layer, const real *x, real *y)
 {
     const struct attention *l = layer;
@@ -299,6 +308,7 @@ void *T(attention_layer_forward)(const struct run *run, const void *layer, const
     return s;
 }
 
+/* The same steps in reverse order: o, attention, rotation, head norms, then dx = that of v + k + q. */
 void T(attention_layer_backward)(const struct run *run, const void *layer, const void *kept,
                                  const real *x, const real *dy, real *dx)
 {

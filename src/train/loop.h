@@ -61,9 +61,10 @@ struct trainer {
     struct metrics_groups groups;
     int metrics_fd; /* -1: none */
     struct model_arithmetic arithmetic;
-    const char *resumed_otherwise; /* after trainer_resume(): how the checkpoint was computed, when that gives
+    const char *
+        resumed_otherwise; /* after trainer_resume(): how the checkpoint was computed, when that gives
                                       other bits; else NULL */
-    double last_eval; /* NaN: not yet */
+    double last_eval;      /* NaN: not yet */
 };
 
 /* Model, data, options, target, events are set by the caller; makes the rest. */

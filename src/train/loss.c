@@ -28,7 +28,7 @@ struct chunk {
     const struct run *run;
     size_t vocab;
     const int32_t *labels;
-    real *logits;
+    real *logits; /* [rows, vocab]; then exponentials; in backward their gradient */
     double *loss; /* [rows] */
     double *sum;  /* [rows] */
     real scale;
@@ -54,9 +54,10 @@ static double row_sum(const struct run *run, size_t n, real *x, real top)
         s[i % 8] += x[i];
     }
     real sum = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-    return exp((double)R(log)(sum));
+    return exp((double)real_log(sum));
 }
 
+/* A row of logits becomes exponentials: loss = log(sum) - (logit of the label - top) */
 static void loss_rows(void *ctx, unsigned lane, size_t from, size_t to)
 {
     const struct chunk *c = ctx;
@@ -70,6 +71,7 @@ static void loss_rows(void *ctx, unsigned lane, size_t from, size_t to)
     }
 }
 
+/* loss_rows() for backward, where the loss is known. */
 static void softmax_rows(void *ctx, unsigned lane, size_t from, size_t to)
 {
     const struct chunk *c = ctx;
@@ -140,6 +142,7 @@ double T(loss_forward)(const struct run *run, const struct linear *head, size_t 
     return sum;
 }
 
+/* Chunk by chunk: logits again, d logits in their place, then the head's own backward. */
 static void backward_chunks(const struct run *run, const struct linear *head, size_t rows,
                             const real *x, const struct loss_kept *kept, struct chunk *c, real *dx)
 {

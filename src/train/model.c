@@ -163,6 +163,11 @@ struct model_arithmetic model_arithmetic(const struct train_model *m)
                                      .library = m->compute.blas != NULL};
 }
 
+uint64_t model_activation_bytes(const struct train_model *m)
+{
+    return tape_bytes(&m->kept) + tape_bytes(&m->scratch);
+}
+
 /* Grids, and as many image tokens as there are features. */
 static enum status check_pictures(struct train_model *m, const struct train_batch *b,
                                   struct err *err)

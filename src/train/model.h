@@ -108,6 +108,9 @@ struct model_arithmetic {
 
 struct model_arithmetic model_arithmetic(const struct train_model *m);
 
+/* Bytes taken so far for activations, logits and buffers; they are used again and never given back. */
+uint64_t model_activation_bytes(const struct train_model *m);
+
 /* A tensor that forward or backward passed through, by layer and operator, for comparison with a dump:
  * "layers.3.self_attn.o_proj.output". Called during forward and backward when set; values are the
  * arithmetic's reals. Besides, attention shows "layers.3.self_attn.entropy" [tokens, heads]: that of the

@@ -19,6 +19,11 @@ awk -v a="$(value first_loss)" -v b="$(value last_loss)" -v e="$(value eval_loss
     'BEGIN {exit !(a > 5.4 && a < 6 && b < 3.7 && e < 3.7)}' ||
     { echo "FAILED learns: $(value first_loss) to $(value last_loss), evaluation $(value eval_loss)"; FAILED=1; }
 
+# Parameters and optimizer take what was planned, to the byte; the rest about that.
+sed -n 's/.*"\(planned\|measured\)_bytes": \([0-9]*\).*/\2/p' "$TMP/out" | tail -n 12 | paste - - | awk '
+    { n++; if (n <= 4 && $1 != $2) bad = 1; if (!($2 > 0 && $1 < 4 * $2 && $2 < 4 * $1)) bad = 1 }
+    END { exit !(n == 6 && !bad) }' || { echo "FAILED: planned and measured memory"; FAILED=1; }
+
 # An update is that of all its labels, in one batch or in four; recomputing changes no bit.
 split=("${common[@]}" --precision f64 --no-shuffle --steps 3 --lr 1e-3 --quiet)
 expect "one batch" 0 "${ASSAY}" "${split[@]/#2/4}" --save "$TMP/one"

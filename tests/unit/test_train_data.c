@@ -308,9 +308,10 @@ static void test_right_padding_changes_nothing(void **state)
             labels[i] = token ? ids[i] : -100;
             mask[i] = token;
         }
-        struct safetensors_item items[] = {{"input_ids", DTYPE_I64, DTYPE_I64, 2, shape, ids},
-                                           {"labels", DTYPE_I64, DTYPE_I64, 2, shape, labels},
-                                           {"attention_mask", DTYPE_I64, DTYPE_I64, 2, shape, mask}};
+        struct safetensors_item items[] = {
+            {"input_ids", DTYPE_I64, DTYPE_I64, 2, shape, ids},
+            {"labels", DTYPE_I64, DTYPE_I64, 2, shape, labels},
+            {"attention_mask", DTYPE_I64, DTYPE_I64, 2, shape, mask}};
         struct dataset d = {0};
         assert_int_equal(safetensors_write(arena, path, items, 3, NULL, 0, &err), ST_OK);
         assert_int_equal(data_read(arena, path, &options, &d, &err), ST_OK);
