@@ -1,54 +1,82 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The peer of bench/train.sh.
+"""The peer of bench/train.py: transformers' Llama with PyTorch's fused AdamW, float32, on the CPU.
 
-    train_torch.py make FOLDER            a Llama of 25 M parameters without weights, and token ids
-    train_torch.py FOLDER STEPS THREADS   transformers' eager model and PyTorch's AdamW on the CPU in
-                                          float32; prints CPU seconds and seconds of the median step"""
-import json
-import os
+    train_torch.py CONFIG THREADS eager|compile
+
+stays in memory, reads lines "ROWS LENGTH UPDATES" and answers each with CPU seconds and seconds of the median
+update. "peak" is answered with the GFLOP/s of a large matrix product in PyTorch and in OpenBLAS."""
+import resource
 import sys
 import time
 
+import numpy
 import torch
-from safetensors.torch import load_file, save_file
-
-CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 16000, "hidden_size": 384,
-          "intermediate_size": 1024, "num_hidden_layers": 8, "num_attention_heads": 6, "num_key_value_heads": 2,
-          "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 512, "tie_word_embeddings": False}
-ROWS, LENGTH = 4, 256
+import transformers
 
 
-def make(folder):
-    os.makedirs(folder, exist_ok=True)
-    with open(f"{folder}/config.json", "w") as f:
-        json.dump(CONFIG, f)
-    g = torch.Generator().manual_seed(1)
-    save_file({"input_ids": torch.randint(0, CONFIG["vocab_size"], (64, LENGTH), generator=g)}, f"{folder}/ids.safetensors")
+def cpu_seconds():
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    return use.ru_utime + use.ru_stime
 
 
-def train(folder, steps, threads):
-    import transformers
-    torch.set_num_threads(threads)
-    config = transformers.AutoConfig.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    ids = load_file(f"{folder}/ids.safetensors")["input_ids"]
-    wall, cpu = [], []
-    for step in range(steps + 2):
-        rows = ids[(ROWS * step) % len(ids):][:ROWS]
-        began = time.perf_counter(), time.process_time()
-        model(input_ids=rows, labels=rows).loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
-        wall.append(time.perf_counter() - began[0])
-        cpu.append(time.process_time() - began[1])
-    middle = steps // 2
-    print(f"{sorted(cpu[2:])[middle]:.3f} {sorted(wall[2:])[middle]:.3f}")
+def median(values):
+    return sorted(values)[(len(values) - 1) // 2]
 
 
-if sys.argv[1] == "make":
-    make(sys.argv[2])
-else:
-    train(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+def peak():
+    """GFLOP/s of torch.mm, and of numpy's OpenBLAS."""
+    a, b = torch.rand(1024, 1024), torch.rand(1024, 4096)
+    rates = []
+    for multiply in (lambda: torch.mm(a, b), lambda: numpy.matmul(a.numpy(), b.numpy())):
+        seconds = []
+        for _ in range(12):
+            began = time.process_time()
+            multiply()
+            seconds.append(time.process_time() - began)
+        rates.append(2 * 1024 * 1024 * 4096 / min(seconds) / 1e9)
+    return "{:.1f} {:.1f}".format(*rates)
+
+
+class Peer:
+    def __init__(self, config, kind):
+        config = transformers.AutoConfig.from_pretrained(config)
+        self.model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager",
+                                                                   dtype=torch.float32)
+        self.step = self.loss if kind == "eager" else torch.compile(self.loss)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, fused=True)
+        self.vocab = config.vocab_size
+        self.warm = set()
+
+    def loss(self, ids):
+        return self.model(input_ids=ids, labels=ids, use_cache=False).loss
+
+    def update(self, ids):
+        self.step(ids).backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def measure(self, rows, length, updates):
+        ids = torch.randint(0, self.vocab, (rows, length))
+        for _ in range(0 if (rows, length) in self.warm else 1):
+            self.update(ids)
+        self.warm.add((rows, length))
+        cpu, wall = [], []
+        for _ in range(updates):
+            began = cpu_seconds(), time.perf_counter()
+            self.update(ids)
+            cpu.append(cpu_seconds() - began[0])
+            wall.append(time.perf_counter() - began[1])
+        return f"{median(cpu):.4f} {median(wall):.4f}"
+
+
+def main(config, threads, kind):
+    torch.set_num_threads(int(threads))
+    peer = Peer(config, kind)
+    print(torch.__version__, transformers.__version__, flush=True)
+    for line in sys.stdin:
+        print(peak() if line.strip() == "peak" else peer.measure(*map(int, line.split())), flush=True)
+
+
+main(*sys.argv[1:])

@@ -53,7 +53,8 @@ static const char *const description[] = {
     "update is the sum over its labels divided by their number; the first update of a warm-up has "
     "learning rate 0.",
     "--save DIR keeps metrics.jsonl and checkpoints that transformers (or PEFT, with --lora) loads. A run "
-    "that was killed goes on with --resume, bit for bit, on the same machine with as many threads. Exit "
+    "that was killed goes on with --resume, bit for bit where matrix products are computed as before "
+    "(it says when not). Exit "
     "status 1 when a value became NaN or infinite; its tensor is named.",
     NULL,
 };

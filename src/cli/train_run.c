@@ -30,7 +30,7 @@ struct story {
     double busy; /* seconds of updates */
     uint64_t log_every;
     const char *checkpoint;
-    uint64_t planned; /* bytes of memory, before */
+    struct plan plan; /* made before */
 };
 
 static double seconds_now(void)
@@ -147,7 +147,7 @@ static enum status plan_fits(struct train_job *job, const struct dataset *data, 
         job->longest = n > job->longest ? n : job->longest;
     }
     train_plan_of(job, &p);
-    story->planned = p.total;
+    story->plan = p;
     if (p.available != 0 && p.fits == 0) {
         return err_set(
             err, ST_LIMIT,
@@ -175,6 +175,9 @@ static enum status prepare(struct train_job *job, struct trainer *t, struct data
                                      .model_folder = job->model_dir,
                                      .lora = &job->model.lora,
                                      .keep = job->keep};
+    if (!(job->options.schedule.lr > 0)) {
+        cli_note(job->cli, "--lr 0: loss and gradients are computed, the weights stay as they are");
+    }
     trainer_init(t);
     TRY(count_steps(job, t, err));
     train_job_settings(job);
@@ -183,6 +186,13 @@ static enum status prepare(struct train_job *job, struct trainer *t, struct data
     if (checkpoint != NULL) {
         TRY(trainer_resume(t, checkpoint, err));
         cli_note(job->cli, "goes on from %s", checkpoint);
+        if (t->resumed_otherwise != NULL) {
+            cli_note(
+                job->cli,
+                "matrix products were computed by %s, and are by %s on %u threads now: the run goes on "
+                "within rounding, but not bit for bit (--blas, --threads)",
+                t->resumed_otherwise, t->arithmetic.products, t->arithmetic.threads);
+        }
         story->checkpoint = checkpoint;
     }
     story->first_step = t->state.step;
@@ -209,6 +219,53 @@ static struct value real_or_null(double x)
     return isfinite(x) ? value_real(x) : (struct value){.kind = VALUE_NULL};
 }
 
+static const struct report_column memory_columns[] = {
+    {"memory", "memory", 0},
+    {"planned_bytes", "planned bytes", 0},
+    {"measured_bytes", "measured", 0},
+};
+
+/* What --plan counts, beside what this run took. */
+static void add_memory(const struct story *s, struct report *r)
+{
+    const struct plan *p = &s->plan;
+    const struct param_list *params = s->trainer->params;
+    uint64_t size = params->precision == PRECISION_F64 ? sizeof(double) : sizeof(float);
+    uint64_t weights = 0;
+    uint64_t trained = 0;
+    for (size_t i = 0; i < params->count; i++) {
+        weights += params->items[i].count;
+        trained += params->items[i].trainable ? params->items[i].count : 0;
+    }
+
+    const struct {
+        const char *kind;
+        uint64_t planned, measured;
+    } rows[] = {
+        {"weights", p->weights, weights * size},
+        {"gradients", p->gradients, trained * size},
+        {"gradients before", p->gradients_before,
+         s->trainer->before != NULL ? trained * sizeof(float) : 0},
+        {"optimizer", p->optimizer, optim_bytes(params, &s->job->options.optim)},
+        {"activations and logits", p->activations + p->logits,
+         model_activation_bytes(s->trainer->model)},
+        {"peak, with the program", p->total, metrics_memory(true)},
+    };
+
+    size_t width = ARRAY_LEN(memory_columns);
+    struct value *cells = arena_array(s->job->cli->arena, ARRAY_LEN(rows) * width, sizeof *cells);
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        cells[width * i] = value_string(rows[i].kind);
+        cells[width * i + 1] = value_int((int64_t)rows[i].planned);
+        cells[width * i + 2] = value_int((int64_t)rows[i].measured);
+    }
+    r->tables[r->table_count++] = (struct report_table){.key = "memory",
+                                                        .columns = memory_columns,
+                                                        .column_count = width,
+                                                        .cells = cells,
+                                                        .row_count = ARRAY_LEN(rows)};
+}
+
 static int report_run(const struct story *s)
 {
     struct train_job *job = s->job;
@@ -223,7 +280,7 @@ static int report_run(const struct story *s)
     row[4] = real_or_null(done != 0 ? s->last_mean : NAN);
     row[5] = real_or_null(t->last_eval);
     row[6] = real_or_null(s->busy > 0 ? (double)s->tokens / s->busy : NAN);
-    row[7] = value_int((int64_t)s->planned);
+    row[7] = value_int((int64_t)s->plan.total);
     row[8] = value_int((int64_t)metrics_memory(true));
     if (s->checkpoint != NULL) {
         row[9] = value_string(s->checkpoint);
@@ -233,6 +290,7 @@ static int report_run(const struct story *s)
                                                       .column_count = ARRAY_LEN(summary_columns),
                                                       .cells = row,
                                                       .row_count = 1};
+    add_memory(s, &r);
     bool whole = t->state.step == t->options.steps;
     if (done == 0) {
         r.verdict = arena_fmt(job->cli->arena,

@@ -14,13 +14,6 @@ static void keep(struct capture *c, const char *name, enum capture_kind kind, si
         t->shape[i] = shape[i];
         t->count *= shape[i];
     }
-    map_put(c->index, str_of(name), (void *)(uintptr_t)c->list.count);
-}
-
-const struct captured *capture_find(const struct capture *c, const char *name)
-{
-    uintptr_t at = (uintptr_t)map_get(c->index, str_of(name));
-    return at != 0 ? &c->list.items[at - 1] : NULL;
 }
 
 static double *copy(struct arena *a, enum precision p, const void *values, size_t n)
@@ -42,6 +35,9 @@ static void on_tensor(void *ctx, const char *name, size_t rows, size_t width, co
     const struct watcher *w = ctx;
     struct arena *a = w->capture->arena;
     bool back = str_ends(str_of(name), ".grad_output");
+    if (str_ends(str_of(name), ".entropy")) {
+        return; /* a figure of ours, no tensor of the step */
+    }
     keep(w->capture, arena_fmt(a, "act.%s", name), back ? CAPTURE_BACKWARD : CAPTURE_FORWARD, 2,
          (const size_t[]){rows, width}, copy(a, w->precision, values, rows * width));
 }
@@ -109,7 +105,7 @@ enum status capture_step(struct arena *a, const char *folder, const struct model
                          struct err *err)
 {
     struct train_model *m = NULL;
-    struct capture c = {.arena = a, .index = map_new(a)};
+    struct capture c = {.arena = a};
     TRY(model_open(a, folder, options, &m, err));
     if (rounded) {
         round_weights(model_params(m));

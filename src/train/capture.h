@@ -14,7 +14,6 @@
 
 #include <stdint.h>
 
-#include "base/map.h"
 #include "base/vec.h"
 
 #include "train/model.h"
@@ -40,7 +39,6 @@ struct captured {
 struct capture {
     struct arena *arena;
     VEC_OF(struct captured) list; /* in the order of the step */
-    struct map *index;            /* name to a position in `list`, plus one */
     double loss;                  /* mean over the labels */
     size_t labels;
     size_t parameters; /* trainable */
@@ -60,8 +58,6 @@ enum status capture_step(struct arena *a, const char *folder, const struct model
                          bool rounded, const struct train_batch *batch,
                          const struct capture_rows *rows, struct capture *ret_capture,
                          struct err *err) MUST_USE;
-
-const struct captured *capture_find(const struct capture *c, const char *name); /* NULL: none */
 
 /* Writes all tensors as a safetensors file, in float64 or float32. */
 enum status capture_write(const struct capture *c, const char *path, enum precision precision,

@@ -44,8 +44,6 @@ struct clip {
 /* The factor for gradients of that norm, at most 1; `norm` must be finite. */
 double clip_factor(struct clip *c, double norm);
 
-const char *clip_name(enum clip_kind kind); /* "none", "fixed", "zclip" */
-
 /* One parameter's gradient. */
 struct grad_stats {
     double sum_sq;      /* of its elements */

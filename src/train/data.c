@@ -290,6 +290,10 @@ enum status data_read_bytes(struct arena *a, const char *name, struct str bytes,
         .arena = a, .d = d, .w = {.options = options, .path = name, .scratch = arena_new(0)}};
     uint64_t samples = d->samples.count;
     uint64_t dropped = d->dropped;
+    if (bytes.n == 0) {
+        arena_free(r.w.scratch);
+        return err_set(err, ST_FORMAT, "%s:1: the file is empty", name);
+    }
     if (options->tokenizer != NULL) {
         r.w.encoder = tok_encoder_new(options->tokenizer);
     }

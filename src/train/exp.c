@@ -12,7 +12,7 @@ static void exponentials(const struct compute *c, const real *x, size_t n, real 
         return;
     }
     for (size_t i = 0; i < n; i++) {
-        y[i] = R(exp)(sign * x[i] - top);
+        y[i] = real_exp(sign * x[i] - top);
     }
 }
 

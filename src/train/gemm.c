@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The matrix product in three ways. Reference: plain loops, each element a sum in double in order of the
- * inner index, rounded once. Own: blocks packed for the CPU's kernel (kernel.h); C is cut into tiles, the
- * cut and the order within a tile do not depend on the threads. BLAS: one call of the library.
+ * inner index, rounded once. Own: blocks packed for the CPU's kernel (kernel.h); C is cut into stripes of
+ * tiles, and the order of an element's sum depends neither on the cut nor on the threads. BLAS: one call
+ * of the library.
  */
 #include <string.h>
 
@@ -14,6 +15,7 @@ enum {
     INNER = 256,                        /* depth of a packed block */
     ROWS = 168,                         /* of A, a multiple of every kernel's rows */
     COLUMNS = 2048 / (int)sizeof(real), /* of B: 512 floats, a multiple of every kernel's */
+    STRIPES_PER_THREAD = 4,             /* so that threads end at about the same time */
     OWN_BELOW = 1 << 15                 /* products with fewer terms are not worth a BLAS call */
 };
 
@@ -116,19 +118,19 @@ static void pack(const struct T(kernel) * kernel, const real *from, size_t line,
     }
 }
 
-/* c = alpha * tile + beta * c */
-static void store_tile(const struct product *p, const real *tile, size_t width, size_t rows,
-                       size_t columns, real beta, real *c)
+/* c = tile + beta * c, from a tile that is higher or wider than what is left of C. */
+static void store_part(const real *tile, size_t width, size_t rows, size_t columns, real beta,
+                       real *c, size_t line)
 {
     for (size_t i = 0; i < rows; i++) {
         for (size_t j = 0; j < columns; j++) {
-            real v = p->alpha * tile[i * width + j];
-            c[i * p->ldo + j] = beta == 0 ? v : v + beta * c[i * p->ldo + j];
+            real v = tile[i * width + j];
+            c[i * line + j] = beta == 0 ? v : v + beta * c[i * line + j];
         }
     }
 }
 
-/* Rows x columns of C at (i0, j0) from packed blocks of depth k. */
+/* Rows x columns of C at c from packed blocks of depth k. */
 static void multiply(const struct product *p, const struct T(kernel) * kernel, const real *a,
                      const real *b, size_t rows, size_t columns, size_t k, real beta, real *c)
 {
@@ -137,8 +139,13 @@ static void multiply(const struct product *p, const struct T(kernel) * kernel, c
         size_t width = columns - j < kernel->columns ? columns - j : kernel->columns;
         for (size_t i = 0; i < rows; i += kernel->rows) {
             size_t height = rows - i < kernel->rows ? rows - i : kernel->rows;
-            kernel->tile(k, a + i * k, b + j * k, tile);
-            store_tile(p, tile, kernel->columns, height, width, beta, c + i * p->ldo + j);
+            real *at = c + i * p->ldo + j;
+            if (height == kernel->rows && width == kernel->columns) {
+                kernel->tile(k, a + i * k, b + j * k, p->alpha, beta, at, p->ldo);
+            } else {
+                kernel->tile(k, a + i * k, b + j * k, p->alpha, 0, tile, kernel->columns);
+                store_part(tile, kernel->columns, height, width, beta, at, p->ldo);
+            }
         }
     }
 }
@@ -170,23 +177,40 @@ static void own(const struct product *p)
     }
 }
 
-/* One tile of C after the other. */
-static void own_tiles(void *ctx, unsigned lane, size_t from, size_t to)
+struct stripes {
+    const struct product *whole;
+    size_t rows;   /* of a stripe, a multiple of ROWS */
+    size_t across; /* how many lie side by side, COLUMNS wide */
+};
+
+/* One stripe of C after the other. A block of B is packed once for all rows of a stripe. */
+static void own_stripes(void *ctx, unsigned lane, size_t from, size_t to)
 {
-    const struct product *whole = ctx;
-    size_t across = (whole->n + COLUMNS - 1) / COLUMNS;
+    const struct stripes *s = ctx;
+    const struct product *whole = s->whole;
     (void)lane;
     for (size_t t = from; t < to; t++) {
-        size_t i = t / across * ROWS;
-        size_t j = t % across * COLUMNS;
+        size_t i = t / s->across * s->rows;
+        size_t j = t % s->across * COLUMNS;
         struct product p = *whole;
-        p.m = whole->m - i < ROWS ? whole->m - i : ROWS;
+        p.m = whole->m - i < s->rows ? whole->m - i : s->rows;
         p.n = whole->n - j < COLUMNS ? whole->n - j : COLUMNS;
         p.a += whole->ta ? i : i * whole->lda;
         p.b += whole->tb ? j * whole->ldb : j;
         p.out += i * whole->ldo + j;
         own(&p);
     }
+}
+
+/* As high as leaves every thread a few of them. An element's sum is the same in any cut. */
+static void own_threads(const struct compute *c, const struct product *p)
+{
+    size_t across = (p->n + COLUMNS - 1) / COLUMNS;
+    size_t tiles = (p->m + ROWS - 1) / ROWS;
+    size_t wanted = c->threads <= 1 ? 1 : (STRIPES_PER_THREAD * c->threads + across - 1) / across;
+    size_t high = tiles <= wanted ? 1 : tiles / wanted;
+    struct stripes s = {.whole = p, .rows = high * ROWS, .across = across};
+    compute_parts(c, (p->m + s.rows - 1) / s.rows * across, 1, own_stripes, &s);
 }
 
 /* ---- BLAS ---- */
@@ -226,8 +250,7 @@ void T(gemm)(const struct compute *c, bool ta, bool tb, size_t m, size_t n, size
         size_t work = n * k < 1 ? 1 : n * k;
         compute_parts(c, m, work >= 65536 ? 1 : 65536 / work, reference_rows, &p);
     } else if (c->blas == NULL || m * n * k < OWN_BELOW || !blas(c, &p)) {
-        size_t tiles = ((m + ROWS - 1) / ROWS) * ((n + COLUMNS - 1) / COLUMNS);
-        compute_parts(c, tiles, 1, own_tiles, &p);
+        own_threads(c, &p);
     }
 }
 

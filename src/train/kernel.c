@@ -16,7 +16,7 @@ enum {
 };
 
 INLINE void tile(const size_t rows, const size_t vectors, size_t k, const real *a, const real *b,
-                 real *out)
+                 real alpha, real beta, real *out, size_t line)
 {
     vec c[KERNEL_ROWS_MAX][VECTORS_MAX] = {0};
     for (size_t l = 0; l < k; l++) {
@@ -39,7 +39,8 @@ INLINE void tile(const size_t rows, const size_t vectors, size_t k, const real *
     for (size_t i = 0; i < rows; i++) {
 #pragma GCC unroll 2
         for (size_t j = 0; j < vectors; j++) {
-            *(vec *)(out + (i * vectors + j) * LANES) = c[i][j];
+            vec *to = (vec *)(out + i * line + j * LANES);
+            *to = beta == 0 ? alpha * c[i][j] : alpha * c[i][j] + beta * *to;
         }
     }
 }
@@ -125,10 +126,11 @@ INLINE void exp_body(const float *x, size_t n, float sign, float top, float *y)
 # define EXP(suffix) NULL
 #endif
 
-#define TILE_FUNCTION(suffix, attributes, rows_, vectors_)                               \
- attributes static void tile_##suffix(size_t k, const real *a, const real *b, real *out) \
- {                                                                                       \
-  tile(rows_, vectors_, k, a, b, out);                                                   \
+#define TILE_FUNCTION(suffix, attributes, rows_, vectors_)                                \
+ attributes static void tile_##suffix(size_t k, const real *a, const real *b, real alpha, \
+                                      real beta, real *out, size_t line)                  \
+ {                                                                                        \
+  tile(rows_, vectors_, k, a, b, alpha, beta, out, line);                                 \
  }
 
 #ifndef TRAIN_DOUBLE

@@ -19,8 +19,10 @@ enum {
 struct T(kernel) {
     const char *name;     /* "avx512" */
     size_t rows, columns; /* of a tile of C */
-    /* out[rows, columns] = sum over l of a[l, rows] x b[l, columns]: packed panels. */
-    void (*tile)(size_t k, const real *a, const real *b, real *out);
+    /* out[rows, columns] = alpha * sum over l of a[l, rows] x b[l, columns] + beta * out: packed panels, rows
+     * of out `line` apart. With beta 0 out is not read. */
+    void (*tile)(size_t k, const real *a, const real *b, real alpha, real beta, real *out,
+                 size_t line);
     /* to[l * width + i] = from[i * line + l] for i below `lines` and l below KERNEL_SQUARE, lines at most
      * that. Rows of `to` are written whole, in order of l: up to KERNEL_SQUARE values from l * width on
      * are overwritten. NULL: no better than a loop. */

@@ -30,7 +30,7 @@ static void round_part(void *ctx, unsigned lane, size_t from, size_t to)
     const struct vectors *v = ctx;
     (void)lane;
     for (size_t i = from; i < to; i++) {
-        v->x[i] = T(bfloat)(v->x[i]);
+        v->x[i] = rows_stored(v->x[i], true);
     }
 }
 

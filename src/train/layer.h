@@ -26,6 +26,7 @@ struct run {
     const struct model_config *config;
     const struct train_batch *batch;
     enum precision precision;
+    bool float_loss;               /* of struct model_options */
     const struct compute *compute; /* threads and matrix product */
     struct tape *kept;             /* until backward has passed */
     struct tape *scratch;          /* within one function */
@@ -96,10 +97,10 @@ void T(rope_backward)(const struct run *run, size_t heads, real *dx);
 /*
  * Causal attention within each sequence, scale head_dim^-0.5; query head h reads key head
  * h / (heads / kv_heads). q, y: [tokens, heads * head_dim], k, v: [tokens, kv_heads * head_dim].
- * Probabilities are computed again in backward.
+ * Probabilities are computed again in backward. Who watches is shown "<module>.entropy" [tokens, heads].
  */
-void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v,
-                          real *y);
+void T(attention_forward)(const struct run *run, const char *module, const real *q, const real *k,
+                          const real *v, real *y);
 void T(attention_backward)(const struct run *run, const real *q, const real *k, const real *v,
                            const real *dy, real *dq, real *dk, real *dv);
 

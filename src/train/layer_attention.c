@@ -22,6 +22,7 @@ struct attend {
     const struct run *run;
     const real *q, *k, *v, *dy;
     real *y, *dq, *dk, *dv;
+    real *entropy; /* [tokens, heads]; NULL: not wanted */
     size_t q_width, kv_width, head_dim, group;
     const struct block *blocks;
     real *memory; /* of lane i from i * lane_reals on */
@@ -36,6 +37,7 @@ static void probabilities(const struct attend *c, const struct block *b, size_t 
     real scale = (real)(1 / sqrt((double)c->head_dim));
     const real *q = c->q + (b->start + b->first) * c->q_width + head * c->head_dim;
     const real *k = c->k + b->start * c->kv_width + head / c->group * c->head_dim;
+    /* S[rows, keys] = Q[rows, d] K[keys, d]^T */
     T(gemm_part)
     (run->compute, false, true, b->rows, keys, c->head_dim, 1, q, c->q_width, k, c->kv_width, 0, p,
      keys);
@@ -61,6 +63,20 @@ static void store_all(const struct run *run, real *x, size_t n)
     }
 }
 
+/* -sum p log p of each row, in nats, before the probabilities are stored. */
+static void entropies(const struct attend *c, const struct block *b, size_t head, const real *p)
+{
+    size_t keys = b->first + b->rows;
+    for (size_t i = 0; i < b->rows; i++) {
+        double sum = 0;
+        for (size_t j = 0; j <= b->first + i; j++) {
+            double pj = (double)p[i * keys + j];
+            sum -= pj == 0 ? 0 : pj * log(pj);
+        }
+        c->entropy[(b->start + b->first + i) * c->run->config->heads + head] = (real)sum;
+    }
+}
+
 /* Item: one block of one query head. */
 static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
 {
@@ -72,7 +88,11 @@ static void forward_items(void *ctx, unsigned lane, size_t from, size_t to)
         size_t head = item % heads;
         size_t keys = b->first + b->rows;
         probabilities(c, b, head, p);
+        if (c->entropy != NULL) {
+            entropies(c, b, head, p);
+        }
         store_all(c->run, p, b->rows * keys);
+        /* Y[rows, d] = P[rows, keys] V[keys, d] */
         T(gemm_part)
         (c->run->compute, false, false, b->rows, c->head_dim, keys, 1, p, keys,
          c->v + b->start * c->kv_width + head / c->group * c->head_dim, c->kv_width, 0,
@@ -97,7 +117,9 @@ static void softmax_backward(const struct attend *c, size_t rows, size_t keys, r
     }
 }
 
-/* One block of one query head: sets dq, adds to the head's dk and dv [sequence, head_dim]. */
+/* One block of one query head: sets dq, adds to the head's dk and dv [sequence, head_dim]. With P made again,
+ *   dP = dY V^T    dV += P^T dY    dS = softmax backward of dP    dQ = dS K    dK += dS^T Q
+ * all of [rows, keys], [rows, d] or [keys, d]. p and dp: room for [rows, keys]. */
 static void backward_block(const struct attend *c, const struct block *b, size_t head, real *p,
                            real *dp, real *dk, real *dv)
 {
@@ -107,15 +129,19 @@ static void backward_block(const struct attend *c, const struct block *b, size_t
     size_t q_at = (b->start + b->first) * c->q_width + head * d;
     size_t kv_at = b->start * c->kv_width + head / c->group * d;
     probabilities(c, b, head, p);
+    /* dP = dY V^T */
     T(gemm_part)
     (compute, false, true, b->rows, keys, d, 1, c->dy + q_at, c->q_width, c->v + kv_at, c->kv_width,
      0, dp, keys);
     softmax_backward(c, b->rows, keys, p, dp);
+    /* dV += P^T dY */
     T(gemm_part)
     (compute, true, false, keys, d, b->rows, 1, p, keys, c->dy + q_at, c->q_width, 1, dv, d);
+    /* dQ = dS K */
     T(gemm_part)
     (compute, false, false, b->rows, d, keys, 1, dp, keys, c->k + kv_at, c->kv_width, 0,
      c->dq + q_at, c->q_width);
+    /* dK += dS^T Q */
     T(gemm_part)
     (compute, true, false, keys, d, b->rows, 1, dp, keys, c->q + q_at, c->q_width, 1, dk, d);
 }
@@ -190,8 +216,8 @@ static void lane_memory(struct attend *c, size_t reals)
     c->memory = T(take)(c->run->scratch, c->lane_reals * c->run->compute->threads);
 }
 
-void T(attention_forward)(const struct run *run, const real *q, const real *k, const real *v,
-                          real *y)
+void T(attention_forward)(const struct run *run, const char *module, const real *q, const real *k,
+                          const real *v, real *y)
 {
     const struct train_batch *b = run->batch;
     struct tape_mark mark = tape_mark(run->scratch);
@@ -208,9 +234,15 @@ void T(attention_forward)(const struct run *run, const real *q, const real *k, c
     }
     c.blocks = blocks;
     c.y = y;
+    if (run->watch != NULL) {
+        c.entropy = T(take)(run->scratch, b->tokens * run->config->heads);
+    }
     lane_memory(&c, BLOCK * longest(b));
     compute_parts(run->compute, count * run->config->heads, 1, forward_items, &c);
     T(round_store)(run, y, b->tokens * c.q_width);
+    if (c.entropy != NULL) {
+        T(watch)(run, module, "entropy", b->tokens, run->config->heads, c.entropy);
+    }
     tape_rewind(run->scratch, mark);
 }
 
@@ -244,6 +276,7 @@ struct kept {
     void *q_low, *k_low, *v_low, *o_low;
 };
 
+/* x, y [tokens, hidden]; q and mixed [tokens, heads * head_dim], k and v [tokens, kv_heads * head_dim]. */
 void *T(attention_layer_forward)(const struct run *run, const void *layer, const real *x, real *y)
 {
     const struct attention *l = layer;
@@ -269,12 +302,13 @@ void *T(attention_layer_forward)(const struct run *run, const void *layer, const
     s->v_low = T(linear_forward)(run, &l->v, n, x, s->v);
     T(rope_forward)(run, m->heads, s->q);
     T(rope_forward)(run, m->kv_heads, s->k);
-    T(attention_forward)(run, s->q, s->k, s->v, s->mixed);
+    T(attention_forward)(run, l->module, s->q, s->k, s->v, s->mixed);
     T(watch)(run, l->module, "mixed", n, l->o.in, s->mixed);
     s->o_low = T(linear_forward)(run, &l->o, n, s->mixed, y);
     return s;
 }
 
+/* The same steps in reverse order: o, attention, rotation, head norms, then dx = that of v + k + q. */
 void T(attention_layer_backward)(const struct run *run, const void *layer, const void *kept,
                                  const real *x, const real *dy, real *dx)
 {

@@ -71,7 +71,7 @@ void *T(gated_attention_forward)(const struct run *run, const void *layer, const
     T(norm_forward)(run, &l->k_norm, w.n * w.k / w.dim, k->k, k->k_turned);
     T(rope_forward)(run, w.q / w.dim, k->q_turned);
     T(rope_forward)(run, w.k / w.dim, k->k_turned);
-    T(attention_forward)(run, k->q_turned, k->k_turned, k->v, k->attended);
+    T(attention_forward)(run, l->module, k->q_turned, k->k_turned, k->v, k->attended);
     for (size_t i = 0; i < w.n * w.q; i++) {
         k->gated[i] = k->attended[i] * rows_stored(rows_sigmoid(k->gate[i]), bf16);
     }

@@ -3,8 +3,8 @@
 #include "train/layer_parts.h"
 
 struct kept {
-    real *gate, *up;
-    real *product;
+    real *gate, *up; /* [tokens, intermediate] */
+    real *product;   /* [tokens, intermediate]: silu(gate) * up */
     void *gate_low, *up_low, *down_low;
 };
 
@@ -14,6 +14,7 @@ struct swiglu {
     real *product, *dgate, *dup;
 };
 
+/* product = silu(gate) * up, elements from .. to - 1 */
 static void forward_part(void *ctx, unsigned lane, size_t from, size_t to)
 {
     const struct swiglu *c = ctx;
@@ -50,6 +51,7 @@ static void backward_part(void *ctx, unsigned lane, size_t from, size_t to)
     }
 }
 
+/* x, y [tokens, hidden] */
 void *T(mlp_forward)(const struct run *run, const struct mlp *l, const real *x, real *y)
 {
     size_t n = run->batch->tokens;
@@ -67,6 +69,8 @@ void *T(mlp_forward)(const struct run *run, const struct mlp *l, const real *x, 
     return s;
 }
 
+/* dproduct = dy W_down, then both halves of it; dx = dup W_up + dgate W_gate. Gradients of the three weights
+ * are added on the way. */
 void T(mlp_backward)(const struct run *run, const struct mlp *l, const void *kept, const real *x,
                      const real *dy, real *dx)
 {

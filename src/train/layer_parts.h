@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "train/layer.h"
+#include "train/rows.h"
 
 enum {
     PART_ELEMENTS = 16384 /* of a loop over elements; rows are grouped to about this many */
@@ -19,33 +20,10 @@ static inline size_t part_rows(size_t width)
     return width == 0 || width >= PART_ELEMENTS ? 1 : (PART_ELEMENTS + width - 1) / width;
 }
 
-#ifdef TRAIN_DOUBLE
-# define R(name) name
-#else
-# define R(name) name##f /* expf, sqrtf: the C library's function for reals */
-#endif
-
-/* The nearest bfloat16, ties to even; NaN stays NaN. */
-static inline float T(bfloat)(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    uint32_t rounded = u + 0x7fffu + (u >> 16 & 1);
-    u = (u & 0x7fffffffu) > 0x7f800000u ? u | 0x400000u : rounded;
-    u &= 0xffff0000u;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
 /* One value as a framework would store it. */
 static inline real T(store)(const struct run *run, real x)
 {
-#ifdef TRAIN_DOUBLE
-    (void)run;
-    return x;
-#else
-    return run->precision == PRECISION_BF16 ? T(bfloat)(x) : x;
-#endif
+    return rows_stored(x, run->precision == PRECISION_BF16);
 }
 
 /* Sums of products in double, in eight interleaved runs: one fixed order that vector units like. */

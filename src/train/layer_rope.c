@@ -91,8 +91,8 @@ static void table_rows(void *ctx, unsigned lane, size_t from, size_t to)
         for (size_t i = 0; i < half; i++) {
             size_t s = streams ? stream(rope, i) : 0;
             real angle = (real)c->positions[s * tokens + t] * c->inverse[i];
-            c->cos[t * half + i] = R(cos)(angle) * (real)rope->attention_factor;
-            c->sin[t * half + i] = R(sin)(angle) * (real)rope->attention_factor;
+            c->cos[t * half + i] = real_cos(angle) * (real)rope->attention_factor;
+            c->sin[t * half + i] = real_sin(angle) * (real)rope->attention_factor;
         }
     }
 }

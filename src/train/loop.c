@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +24,12 @@ uint64_t trainer_epoch_steps(struct batch_source *source, uint64_t accumulate)
     return (batch_count(source) + accumulate - 1) / accumulate;
 }
 
+static void computed_by(const struct trainer *t, struct save_state *s)
+{
+    str_print(s->products, sizeof s->products, "%s", t->arithmetic.products);
+    s->threads = t->arithmetic.threads;
+}
+
 void trainer_init(struct trainer *t)
 {
     size_t n = t->params->count;
@@ -34,7 +41,10 @@ void trainer_init(struct trainer *t)
     t->have_before = false;
     t->metrics_fd = -1;
     t->last_eval = NAN;
+    t->arithmetic = model_arithmetic(t->model);
+    t->resumed_otherwise = NULL;
     t->state = (struct save_state){.clip = t->options.clip, .data_hash = data_hash(t->train)};
+    computed_by(t, &t->state);
     t->target.params = t->params;
     t->target.optim = &t->optim;
     if (!t->options.brief) {
@@ -60,6 +70,13 @@ enum status trainer_resume(struct trainer *t, const char *checkpoint, struct err
             ", now %016" PRIx64 "); a resumed run goes on with the data it began with",
             checkpoint, state.data_hash, t->state.data_hash);
     }
+    bool other = strcmp(state.products, t->state.products) != 0;
+    if (state.products[0] != '\0' &&
+        (other || (t->arithmetic.library && state.threads != t->state.threads))) {
+        t->resumed_otherwise = arena_fmt(t->arena, "%s on %" PRIu64 " threads", state.products,
+                                         state.threads);
+    }
+    computed_by(t, &state);
     state.clip.kind = t->options.clip.kind;
     state.clip.max_norm = t->options.clip.max_norm;
     t->state = state;
@@ -222,16 +239,18 @@ static enum status evaluate_and_tell(struct trainer *t, struct err *err)
     double loss;
     uint64_t labels;
     struct strbuf line;
-    struct metrics_sparsity sparsity = {.precision = t->params->precision};
-    model_watch(t->model, t->options.brief ? NULL : metrics_watch_sparsity, &sparsity);
+    struct arena_mark mark = arena_mark(t->scratch);
+    struct metrics_activations seen = {.precision = t->params->precision,
+                                       .layers = model_layers(t->model)};
+    seen.entropy = arena_array(t->scratch, seen.layers, sizeof *seen.entropy);
+    model_watch(t->model, t->options.brief ? NULL : metrics_watch, &seen);
     enum status status = trainer_evaluate(t, t->eval, &loss, &labels, err);
     model_watch(t->model, NULL, NULL);
     TRY(status);
     t->last_eval = loss;
-    struct arena_mark mark = arena_mark(t->scratch);
     strbuf_init(&line, t->scratch, LINE_MAX_BYTES);
-    double share = sparsity.count != 0 ? (double)sparsity.small / (double)sparsity.count : NAN;
-    metrics_eval_line(t->state.step, loss, labels, seconds_now() - began, share, &line);
+    metrics_eval_line(t->state.step, loss, labels, seconds_now() - began,
+                      t->options.brief ? NULL : &seen, &line);
     TRY(loop_write_metrics(t, strbuf_str(&line), err));
     arena_rewind(t->scratch, mark);
     if (t->events.evaluated != NULL) {

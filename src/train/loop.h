@@ -60,8 +60,11 @@ struct trainer {
     struct grad_stats *grads;
     struct metrics_groups groups;
     int metrics_fd; /* -1: none */
-    uint64_t epoch_batches;
-    double last_eval; /* NaN: not yet */
+    struct model_arithmetic arithmetic;
+    const char *
+        resumed_otherwise; /* after trainer_resume(): how the checkpoint was computed, when that gives
+                                      other bits; else NULL */
+    double last_eval;      /* NaN: not yet */
 };
 
 /* Model, data, options, target, events are set by the caller; makes the rest. */

@@ -118,7 +118,7 @@ static size_t first_bad(const void *values, size_t n, bool wide, double *ret_val
 static void look(void *ctx, const char *name, size_t rows, size_t width, const void *values)
 {
     struct search *s = ctx;
-    if (s->found) {
+    if (s->found || str_ends(str_of(name), ".entropy")) {
         return;
     }
     size_t at = first_bad(values, rows * width, s->precision == PRECISION_F64, &s->value);

@@ -162,37 +162,76 @@ void metrics_line(const struct metrics_row *row, struct strbuf *out)
     strbuf_addz(out, "}\n");
 }
 
-void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds, double sparsity,
-                       struct strbuf *out)
+static void put_activations(const struct metrics_activations *m, struct strbuf *out)
+{
+    const char *between = "";
+    if (m->count != 0) {
+        put(out, "activation_sparsity", (double)m->small / (double)m->count);
+    }
+    strbuf_addz(out, ", \"attention_entropy_by_layer\": {");
+    for (size_t i = 0; i < m->layers; i++) {
+        if (m->entropy[i].count != 0) { /* linear attention has none */
+            strbuf_fmt(out, "%s\"%zu\": %.9g", between, i,
+                       m->entropy[i].sum / (double)m->entropy[i].count);
+            between = ", ";
+        }
+    }
+    strbuf_addc(out, '}');
+}
+
+void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds,
+                       const struct metrics_activations *activations, struct strbuf *out)
 {
     strbuf_fmt(out, "{\"step\": %" PRIu64, step);
     put(out, "eval_loss", loss);
     strbuf_fmt(out, ", \"eval_labels\": %" PRIu64, labels);
     put(out, "eval_seconds", seconds);
-    put_known(out, "activation_sparsity", sparsity);
+    if (activations != NULL) {
+        put_activations(activations, out);
+    }
     strbuf_addz(out, "}\n");
 }
 
-void metrics_watch_sparsity(void *ctx, const char *name, size_t rows, size_t width,
-                            const void *values)
+static double value_at(enum precision p, const void *values, size_t i)
 {
-    struct metrics_sparsity *s = ctx;
-    bool wide = s->precision == PRECISION_F64;
-    size_t n = rows * width;
+    return p == PRECISION_F64 ? ((const double *)values)[i] : (double)((const float *)values)[i];
+}
+
+static void look_at_product(struct metrics_activations *m, size_t n, const void *values)
+{
     double squares = 0;
-    if (!str_ends(str_of(name), ".mlp.product")) {
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
-        double x = wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
+        double x = value_at(m->precision, values, i);
         squares += x * x;
     }
     double limit = 0.01 * sqrt(squares / (double)n);
     for (size_t i = 0; i < n; i++) {
-        double x = wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
-        s->small += fabs(x) < limit;
+        m->small += fabs(value_at(m->precision, values, i)) < limit;
     }
-    s->count += n;
+    m->count += n;
+}
+
+void metrics_watch(void *ctx, const char *name, size_t rows, size_t width, const void *values)
+{
+    struct metrics_activations *m = ctx;
+    size_t n = rows * width;
+    struct str s = str_of(name);
+    if (str_ends(s, ".mlp.product")) {
+        look_at_product(m, n, values);
+    }
+    const char *layer = strstr(name, "layers.");
+    uint64_t at = 0;
+    if (!str_ends(s, ".entropy") || layer == NULL) {
+        return;
+    }
+    struct str number = str_of(layer + strlen("layers."));
+    number = str_slice(number, 0, str_find_char(number, '.', 0));
+    if (str_to_u64(number, 10, &at) == ST_OK && at < m->layers) {
+        for (size_t i = 0; i < n; i++) {
+            m->entropy[at].sum += value_at(m->precision, values, i);
+        }
+        m->entropy[at].count += n;
+    }
 }
 
 /* ---- memory ---- */

@@ -60,20 +60,34 @@ void metrics_sum(struct metrics_groups *groups, const struct param_list *params,
 
 /* The line, with its end. */
 void metrics_line(const struct metrics_row *row, struct strbuf *out);
-void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds, double sparsity,
-                       struct strbuf *out);
 
-/* Share of the values between the halves of the MLPs that are below a hundredth of their tensor's RMS. A
- * gate of SiLU is hardly ever exactly 0: this says how many do no work. */
-struct metrics_sparsity {
-    enum precision precision;
-    uint64_t small;
+/* One layer's attention. */
+struct metrics_entropy {
+    double sum; /* over tokens and heads, nats */
     uint64_t count;
 };
 
-/* A model_watch_fn; ctx is a struct metrics_sparsity. */
-void metrics_watch_sparsity(void *ctx, const char *name, size_t rows, size_t width,
-                            const void *values);
+/* What activations look like during an evaluation.
+ *
+ * Sparsity: share of the values between the halves of the MLPs that are below a hundredth of their tensor's
+ * RMS. A gate of SiLU is hardly ever exactly 0: this says how many do no work.
+ *
+ * Entropy of attention: -sum p log p over the keys of a token, 0 when one key has everything, log(n) when n
+ * keys share evenly. Its collapse goes before a divergence (Zhai et al. 2023, arXiv 2303.06296). */
+struct metrics_activations {
+    enum precision precision;
+    uint64_t small;
+    uint64_t count;
+    struct metrics_entropy *entropy; /* [layers] */
+    size_t layers;
+};
+
+/* A model_watch_fn; ctx is a struct metrics_activations. */
+void metrics_watch(void *ctx, const char *name, size_t rows, size_t width, const void *values);
+
+/* `activations` NULL: nobody looked. */
+void metrics_eval_line(uint64_t step, double loss, uint64_t labels, double seconds,
+                       const struct metrics_activations *activations, struct strbuf *out);
 
 /* Resident memory of this process now and at most so far, from /proc/self/status; 0: not readable. */
 uint64_t metrics_memory(bool peak);

@@ -151,6 +151,23 @@ size_t model_vocab(const struct train_model *m)
     return m->config.vocab;
 }
 
+size_t model_layers(const struct train_model *m)
+{
+    return m->config.layers;
+}
+
+struct model_arithmetic model_arithmetic(const struct train_model *m)
+{
+    return (struct model_arithmetic){.products = m->compute.blas_summary,
+                                     .threads = m->compute.threads,
+                                     .library = m->compute.blas != NULL};
+}
+
+uint64_t model_activation_bytes(const struct train_model *m)
+{
+    return tape_bytes(&m->kept) + tape_bytes(&m->scratch);
+}
+
 /* Grids, and as many image tokens as there are features. */
 static enum status check_pictures(struct train_model *m, const struct train_batch *b,
                                   struct err *err)
@@ -236,6 +253,7 @@ enum status model_forward(struct train_model *m, const struct train_batch *batch
     TRY(place(m, batch, err));
     m->run.batch = &m->batch;
     m->run.precision = m->options.precision;
+    m->run.float_loss = m->options.float_loss;
     m->run.compute = &m->compute;
     m->run.kept = &m->kept;
     m->run.scratch = &m->scratch;

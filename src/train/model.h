@@ -58,6 +58,7 @@ struct model_options {
     unsigned threads; /* 0: pool_cores() */
     bool reference;   /* own plain loops only, no BLAS, sums in a fixed order */
     bool recompute;   /* keep only each layer's input, compute the rest again for backward */
+    bool float_loss;  /* log-sum-exp of the loss as frameworks' vector code makes it, see loss.c */
     bool random;      /* weights from `seed` instead of the folder's files */
     uint64_t seed;
     const char *blas; /* path of a BLAS library, NULL: looked for, "": own code */
@@ -95,10 +96,25 @@ void model_zero_grad(struct train_model *m);
  * rows first .. first + count - 1, into ret_rows[count, vocab]. */
 void model_logits(struct train_model *m, size_t first, size_t count, double *ret_rows);
 size_t model_vocab(const struct train_model *m);
+size_t model_layers(const struct train_model *m);
+
+/* Who computes: "openblas 0.3.21" or the own kernel ("avx512"). The order of a product's sums depends on it, and
+ * with a library on the threads too; nothing else in a step does. */
+struct model_arithmetic {
+    const char *products;
+    unsigned threads;
+    bool library; /* products by a BLAS library */
+};
+
+struct model_arithmetic model_arithmetic(const struct train_model *m);
+
+/* Bytes taken so far for activations, logits and buffers; they are used again and never given back. */
+uint64_t model_activation_bytes(const struct train_model *m);
 
 /* A tensor that forward or backward passed through, by layer and operator, for comparison with a dump:
  * "layers.3.self_attn.o_proj.output". Called during forward and backward when set; values are the
- * arithmetic's reals. */
+ * arithmetic's reals. Besides, attention shows "layers.3.self_attn.entropy" [tokens, heads]: that of the
+ * probabilities of each token's keys, in nats. */
 typedef void model_watch_fn(void *ctx, const char *name, size_t rows, size_t width,
                             const void *values);
 void model_watch(struct train_model *m, model_watch_fn *fn, void *ctx);

@@ -148,6 +148,12 @@ static enum status read_shards(struct train_model *m, struct arena *a, const cha
     }
     for (size_t i = 0; i < map_count(files); i++) {
         const char *path = arena_fmt(a, "%s/%s", folder, map_key(files, i));
+        if (!fs_exists(&live, a, path)) {
+            return err_set(err, ST_ABSENT,
+                           "the shard '%s' is not there, and %s names it: download the rest of the "
+                           "model (%zu files of weights)",
+                           path, index_name, map_count(files));
+        }
         TRY(params_read_file(&m->params, path, own_name, m, seen, err));
     }
     return ST_OK;

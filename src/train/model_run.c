@@ -11,14 +11,14 @@
 #include "train/model_inside.h"
 
 struct layer_kept {
-    real *mixer_in; /* norm(x) */
-    real *h;        /* x + mixer(norm(x)) */
-    real *mlp_in;   /* norm(h) */
-    void *mixer, *mlp;
+    real *mixer_in;    /* [tokens, hidden]: norm(x) */
+    real *h;           /* [tokens, hidden]: x + mixer(norm(x)) */
+    real *mlp_in;      /* [tokens, hidden]: norm(h) */
+    void *mixer, *mlp; /* what their backward needs */
 };
 
 struct state {
-    real **x;                  /* [layers + 1]: input of each layer; the last is the final norm's */
+    real **x; /* [layers + 1][tokens, hidden]: input of each layer, then of the final norm */
     struct layer_kept **layer; /* [layers]; NULL where it is made again */
     real *normed;              /* [tokens, hidden] */
     size_t labels;             /* rows with a label */
@@ -27,6 +27,7 @@ struct state {
     struct loss_kept *loss;
 };
 
+/* x, y [tokens, hidden]: h = x + mixer(norm(x)); y = h + mlp(norm(h)) */
 static struct layer_kept *layer_forward(const struct run *run, const struct decoder_layer *l,
                                         const real *x, real *y)
 {
@@ -46,7 +47,8 @@ static struct layer_kept *layer_forward(const struct run *run, const struct deco
     return s;
 }
 
-/* d: gradient of the layer's output, becomes that of its input. */
+/* d[tokens, hidden]: gradient of the layer's output, becomes that of its input. Each of the two sums hands d on
+ * as it is, and adds what comes back through its other half. */
 static void layer_backward(const struct run *run, const struct decoder_layer *l,
                            const struct layer_kept *s, const real *x, real *d)
 {
@@ -64,6 +66,7 @@ static void layer_backward(const struct run *run, const struct decoder_layer *l,
     tape_rewind(run->scratch, mark);
 }
 
+/* Which tokens have a label, and what it is. */
 static void gather_labels(struct state *s, const struct run *run)
 {
     const struct train_batch *b = run->batch;
@@ -77,6 +80,7 @@ static void gather_labels(struct state *s, const struct run *run)
     }
 }
 
+/* [labels, hidden]: rows of the normed output that have a label. */
 static real *selected(const struct state *s, const struct run *run)
 {
     size_t width = run->config->hidden;

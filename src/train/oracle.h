@@ -20,7 +20,9 @@ struct oracle_options {
     const struct train_batch *batch; /* NULL: input_ids, labels, attention_mask of the dump */
     const char *against;             /* dump to judge; NULL: none */
     const char *out;                 /* file to write this program's own step to; NULL: none */
-    double factor; /* a tensor may have this much more error than ours; 0: 3 in bfloat16, else 32 */
+    /* A tensor may have this much more error than ours; 0: 3 in bfloat16, else 32. In float32 it may besides
+     * have twice the error of a step whose loss is summed as frameworks sum it (model_options.float_loss). */
+    double factor;
 };
 
 struct oracle_row {

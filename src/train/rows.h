@@ -47,7 +47,8 @@ static inline void rows_set(real *restrict y, const real *restrict x, real scale
     }
 }
 
-/* What is left of a value that is stored in bfloat16 (round to nearest even, NaN stays NaN). */
+/* What is left of a value that is stored, in bfloat16 when that is asked for: the nearest, ties to even; NaN stays
+ * NaN. Doubles are never rounded. */
 static inline real rows_stored(real x, bool bf16)
 {
 #ifdef TRAIN_DOUBLE
@@ -68,6 +69,7 @@ static inline real rows_stored(real x, bool bf16)
 /* The math functions of the arithmetic's own width. */
 #ifdef TRAIN_DOUBLE
 # define real_exp   exp
+# define real_log   log
 # define real_log1p log1p
 # define real_sqrt  sqrt
 # define real_tanh  tanh
@@ -77,6 +79,7 @@ static inline real rows_stored(real x, bool bf16)
 # define real_sin   sin
 #else
 # define real_exp   expf
+# define real_log   logf
 # define real_log1p log1pf
 # define real_sqrt  sqrtf
 # define real_tanh  tanhf

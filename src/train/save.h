@@ -42,6 +42,8 @@ struct save_state {
     uint64_t data_hash;
     struct clip clip;
     double window[SAVE_WINDOW]; /* losses of the last updates, by step modulo SAVE_WINDOW */
+    char products[80];          /* struct model_arithmetic; "": written before it was kept */
+    uint64_t threads;
 };
 
 struct save_target {

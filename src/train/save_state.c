@@ -42,6 +42,9 @@ void save_state_text(const struct save_state *state, const struct save_target *t
         json_key(&j, numbers[i].key);
         json_int(&j, (int64_t)numbers[i].value);
     }
+    json_field(&j, "products", state->products);
+    json_key(&j, "threads");
+    json_int(&j, (int64_t)state->threads);
     char hash[20];
     str_print(hash, sizeof hash, "%016" PRIx64, state->data_hash);
     json_field(&j, "data_hash", hash);
@@ -152,6 +155,10 @@ enum status save_state_read(struct arena *scratch, const char *path,
         return err_set(err, ST_FORMAT, "'%s' is no state that this version of assay wrote", path);
     }
     TRY(check_settings(tree_get(root, "settings"), target, path, err));
+    str_print(s.products, sizeof s.products, "%s", tree_text(root, "products", ""));
+    if (str_to_u64(str_of(tree_text(root, "threads", "0")), 10, &s.threads) != ST_OK) {
+        return err_set(err, ST_FORMAT, "'%s': 'threads' is no number", path);
+    }
     *ret_state = s;
     return ST_OK;
 }

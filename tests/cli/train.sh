@@ -19,6 +19,22 @@ awk -v a="$(value first_loss)" -v b="$(value last_loss)" -v e="$(value eval_loss
     'BEGIN {exit !(a > 5.4 && a < 6 && b < 3.7 && e < 3.7)}' ||
     { echo "FAILED learns: $(value first_loss) to $(value last_loss), evaluation $(value eval_loss)"; FAILED=1; }
 
+# Parameters and optimizer take what was planned, to the byte; the rest about that.
+sed -n 's/.*"\(planned\|measured\)_bytes": \([0-9]*\).*/\2/p' "$TMP/out" | tail -n 12 | paste - - | awk '
+    { n++; if (n <= 4 && $1 != $2) bad = 1; if (!($2 > 0 && $1 < 4 * $2 && $2 < 4 * $1)) bad = 1 }
+    END { exit !(n == 6 && !bad) }' || { echo "FAILED: planned and measured memory"; FAILED=1; }
+
+# An update is that of all its labels, in one batch or in four; recomputing changes no bit.
+split=("${common[@]}" --precision f64 --no-shuffle --steps 3 --lr 1e-3 --quiet)
+expect "one batch" 0 "${ASSAY}" "${split[@]/#2/4}" --save "$TMP/one"
+expect "four micro-batches" 0 "$ASSAY" "${split[@]/#2/1}" --accumulate 4 --save "$TMP/four"
+expect "recomputed" 0 "$ASSAY" "${split[@]/#2/4}" --recompute --save "$TMP/again"
+figures() { sed -n 's/.*"loss": \([^,]*\),.*"grad_norm": \([^,]*\),.*/\1 \2/p' "$1/metrics.jsonl"; }
+paste -d' ' <(figures "$TMP/one") <(figures "$TMP/four") <(figures "$TMP/again") | awk '
+    { n++; if (!(($1 - $3)^2 <= 1e-24 * $1^2 && ($2 - $4)^2 <= 1e-24 * $2^2 && $1 == $5 && $2 == $6)) bad = 1 }
+    END { exit !(n == 3 && !bad) }' || { echo "FAILED: accumulated or recomputed updates differ"; FAILED=1; }
+cmp "$TMP/one/checkpoint-3/model.safetensors" "$TMP/again/checkpoint-3/model.safetensors" || FAILED=1
+
 # SIGTERM: the update is finished, a checkpoint written, and that is no success.
 "$ASSAY" "${common[@]}" --steps 1000000 --save "$TMP/stopped" --eval-share 0.1 --quiet >"$TMP/out" 2>"$TMP/err" &
 pid=$!
@@ -30,6 +46,7 @@ wait "$pid" || status=$?
 says "stopped" out "stopped after"
 compgen -G "$TMP/stopped/checkpoint-*" >/dev/null || { echo "FAILED: no checkpoint after SIGTERM"; FAILED=1; }
 grep -q '"activation_sparsity": 0\.' "$TMP/stopped/metrics.jsonl" || { echo "FAILED: no sparsity"; FAILED=1; }
+grep -Eq '"attention_entropy_by_layer": \{"0": [0-9.]+, "1": [0-9.]+\}' "$TMP/stopped/metrics.jsonl" || { echo "FAILED: no entropy"; FAILED=1; }
 
 # NaN and infinity: stopped with the tensor's name, weights untouched, exit 1.
 expect "not finite" 1 "$ASSAY" "${common[@]}" --steps 30 --lr 1e6 --schedule constant --clip 0
@@ -53,6 +70,20 @@ resumes f64 model.safetensors --precision f64 --pack
 resumes bf16 model.safetensors --precision bf16
 resumes pure model.safetensors --precision bf16 --pure
 resumes lora adapter_model.safetensors --lora r=4,alpha=8,targets=q_proj+v_proj
+
+# Own products have the same bits on any number of threads; who computes them is said when it changes.
+resumes own model.safetensors --blas own
+for threads in 1 3; do
+    rm -r "$TMP/own.b/checkpoint-8"
+    expect "$threads threads" 0 "$ASSAY" "${common[@]:0:${#common[@]}-1}" $threads --steps 8 --lr 1e-3 --save-every 4 \
+        --save "$TMP/own.b" --resume --blas own
+    if grep -q "bit for bit" "$TMP/err"; then echo "FAILED: a word about bits that are the same"; FAILED=1; fi
+    cmp "$TMP/own.a/checkpoint-8/model.safetensors" "$TMP/own.b/checkpoint-8/model.safetensors" || FAILED=1
+done
+rm -r "$TMP/own.b/checkpoint-8"
+expect "other products" 0 "$ASSAY" "${common[@]}" --steps 8 --lr 1e-3 --save-every 4 --save "$TMP/own.b" --resume --reference
+says "other products" err "are by plain loops on"
+says "other products" err "not bit for bit"
 says_file() { grep -qF -- "$2" "$1" || { echo "FAILED: '$2' is not in $1"; FAILED=1; }; }
 says_file "$TMP/lora.a/checkpoint-8/adapter_config.json" '"r": 4'
 grep -q '"stagnated_share": 0[,}]' "$TMP/f64.a/metrics.jsonl" || { echo "FAILED: float64 stagnates"; FAILED=1; }
@@ -103,9 +134,17 @@ says "no model" err "name the model's folder"
 expect "no data" 64 "$ASSAY" train "$TMP/model" --random
 says "no data" err "--data FILE"
 expect "empty data" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/empty.jsonl"
-says "empty data" err "empty.jsonl:1: the file has no sample"
+says "empty data" err "empty.jsonl:1: the file is empty"
 expect "all ignored" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/ignored.jsonl"
 says "all ignored" err "ignored.jsonl:1: no label is left"
+: >"$TMP/empty.txt"
+expect "empty text" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/empty.txt"
+says "empty text" err "empty.txt:1: the file is empty"
+cp -r "$TMP/model" "$TMP/shards"
+echo '{"weight_map": {"lm_head.weight": "model-00001-of-00001.safetensors"}}' >"$TMP/shards/model.safetensors.index.json"
+expect "a shard is missing" 2 "$ASSAY" train "$TMP/shards" --data "$TMP/data.txt"
+says "a shard is missing" err "model-00001-of-00001.safetensors'"
+says "a shard is missing" err "model.safetensors.index.json names it"
 expect "another tokenizer" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/beyond.jsonl"
 says "another tokenizer" err "beyond.jsonl:2: id 300 is beyond the model's vocabulary of 300"
 expect "a file that is not there" 2 "$ASSAY" train "$TMP/model" --random --data "$TMP/nothing.jsonl"

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "train/adamw.h"
 #include "train/clip.h"
 #include "train/optim.h"
 #include "train/schedule.h"
@@ -136,6 +137,132 @@ static void test_bf16_stagnates_without_a_master(void **state)
     }
 }
 
+/* One rounding each, whatever the compiler would like to fuse. */
+static double times(double a, double b)
+{
+    volatile double product = a * b;
+    return product;
+}
+
+static double bf16(double x)
+{
+    return dtype_round(DTYPE_BF16, (double)(float)x);
+}
+
+static double stored(enum adamw_storage how, double x)
+{
+    return how == ADAMW_F64 ? x : how == ADAMW_PURE ? bf16(x) : (double)(float)x;
+}
+
+static double real_at(enum adamw_storage how, const void *p, size_t i)
+{
+    return how == ADAMW_F64 ? ((const double *)p)[i] : (double)((const float *)p)[i];
+}
+
+static void real_set(enum adamw_storage how, void *p, size_t i, double x)
+{
+    if (how == ADAMW_F64) {
+        ((double *)p)[i] = x;
+    } else {
+        ((float *)p)[i] = (float)x;
+    }
+}
+
+enum {
+    ADAMW_ELEMENTS = 3 * 256 + 13 /* chunks, groups of 8, and a rest */
+};
+
+/* grad, m, v, value, master: usual values, and among them zeros, the smallest, infinities and NaN. */
+static void adamw_fill(enum adamw_storage how, struct adamw_part *p)
+{
+    static const double odd[] = {0.0, -0.0, 1e-45, -1e-40, 3e38, INFINITY, -INFINITY, NAN};
+    void *lists[] = {(void *)(uintptr_t)p->grad, p->m, p->v, p->value, p->master};
+    for (size_t l = 0; l < ARRAY_LEN(lists) && lists[l] != NULL; l++) {
+        for (size_t i = 0; i < p->count; i++) {
+            double x = sin((double)(i * (l + 3)) + 0.1 * (double)l);
+            x = i % 37 == l ? odd[i / 37 % ARRAY_LEN(odd)] : x;
+            real_set(how, lists[l], i, stored(how, l == 2 ? fabs(x) * 1e-3 : x));
+        }
+    }
+}
+
+static struct adamw_part adamw_part_of(enum adamw_storage how)
+{
+    size_t size = how == ADAMW_F64 ? 8 : 4;
+    void *grad = arena_array(arena, ADAMW_ELEMENTS, size);
+    struct adamw_part p = {.count = ADAMW_ELEMENTS,
+                           .grad = grad,
+                           .m = arena_array(arena, ADAMW_ELEMENTS, size),
+                           .v = arena_array(arena, ADAMW_ELEMENTS, size),
+                           .value = arena_array(arena, ADAMW_ELEMENTS, size)};
+    p.master = how == ADAMW_MASTER ? arena_array(arena, ADAMW_ELEMENTS, size) : NULL;
+    adamw_fill(how, &p);
+    return p;
+}
+
+/* The definition in optim.h, one operation at a time. */
+static void adamw_plain(enum adamw_storage how, const struct adamw_rates *r, struct adamw_part *p)
+{
+    void *weight = how == ADAMW_MASTER ? p->master : p->value;
+    for (size_t i = 0; i < p->count; i++) {
+        double g = times(real_at(how, p->grad, i), r->scale);
+        double m = stored(how, times(real_at(how, p->m, i), r->beta1) + times(1 - r->beta1, g));
+        double v = stored(how, times(real_at(how, p->v, i), r->beta2) +
+                                   times(times(1 - r->beta2, g), g));
+        double w = real_at(how, weight, i);
+        double by = times(r->rate, m) / (sqrt(v) / r->root2 + r->eps);
+        double after = stored(how, r->still ? w : w - times(r->decay, w) - by);
+        real_set(how, p->m, i, m);
+        real_set(how, p->v, i, v);
+        real_set(how, weight, i, after);
+        if (how == ADAMW_MASTER) {
+            real_set(how, p->value, i, bf16(after));
+        }
+    }
+}
+
+static void same_bits(enum adamw_storage how, const void *x, const void *y)
+{
+    for (size_t i = 0; x != NULL && i < ADAMW_ELEMENTS; i++) {
+        double a = real_at(how, x, i);
+        double b = real_at(how, y, i);
+        assert_true(isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b));
+    }
+}
+
+static void test_adamw_has_the_same_bits_in_vectors_of_any_width(void **state)
+{
+    (void)state;
+    size_t kernels = 0;
+    for (; adamw_kernel_at(kernels) != NULL; kernels++) {
+        for (int how = 0; how < ADAMW_STORAGE_COUNT; how++) {
+            for (int still = 0; still < 2; still++) {
+                struct adamw_rates r = {.scale = 0.7,
+                                        .beta1 = 0.9,
+                                        .beta2 = 0.999,
+                                        .eps = 1e-8,
+                                        .decay = still ? 0 : 1e-4,
+                                        .rate = still ? 0 : 3e-3,
+                                        .root2 = 0.3,
+                                        .still = still != 0};
+                struct adamw_part got = adamw_part_of(how);
+                struct adamw_part want = adamw_part_of(how);
+                struct optim_change change;
+                adamw_kernel_at(kernels)->update[how](&r, &got, &change);
+                adamw_plain(how, &r, &want);
+                same_bits(how, got.m, want.m);
+                same_bits(how, got.v, want.v);
+                same_bits(how, got.value, want.value);
+                same_bits(how, got.master, want.master);
+                if (still && how != ADAMW_MASTER) { /* whose weight follows its master */
+                    assert_int_equal(change.stagnated, 0);
+                }
+            }
+        }
+    }
+    assert_true(kernels >= 1);
+}
+
 static void test_threads_do_not_matter(void **state)
 {
     (void)state;
@@ -258,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_adamw_as_torch),
+        cmocka_unit_test(test_adamw_has_the_same_bits_in_vectors_of_any_width),
         cmocka_unit_test(test_rate_zero_changes_nothing),
         cmocka_unit_test(test_bf16_stagnates_without_a_master),
         cmocka_unit_test(test_threads_do_not_matter),

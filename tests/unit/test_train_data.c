@@ -110,7 +110,7 @@ static void test_refused_with_the_line(void **state)
         const char *text;
         const char *says;
     } rows[] = {
-        {"", "a.jsonl:1: the file has no sample"},
+        {"", "a.jsonl:1: the file is empty"},
         {"{\"input_ids\": [1, 2]}\n{\"input_ids\": [1, 100]}\n",
          "a.jsonl:2: id 100 is beyond the model's vocabulary of 100"},
         {"{\"input_ids\": [1, 2], \"labels\": [1, -1]}", "a.jsonl:1: label -1 is neither"},
@@ -289,6 +289,38 @@ static void test_tensors(void **state)
     assert_says(err.text, "no tensor 'input_ids'");
 }
 
+/* Padding on the right, of any width, is not there: the loss cannot depend on it. */
+static void test_right_padding_changes_nothing(void **state)
+{
+    (void)state;
+    const char *path = arena_fmt(arena, "%s/ids.safetensors", folder);
+    struct data_options options = {.vocab = 100, .length = 8, .eos = DATA_NO_ID};
+    struct err err = {0};
+    uint64_t hash[3];
+    for (size_t width = 4; width <= 6; width++) {
+        const size_t shape[] = {2, width};
+        int64_t ids[12];
+        int64_t labels[12];
+        int64_t mask[12];
+        for (size_t i = 0; i < 2 * width; i++) {
+            bool token = i % width < (i < width ? 3 : 4);
+            ids[i] = token ? (int64_t)(i / width * 10 + i % width) : 99;
+            labels[i] = token ? ids[i] : -100;
+            mask[i] = token;
+        }
+        struct safetensors_item items[] = {
+            {"input_ids", DTYPE_I64, DTYPE_I64, 2, shape, ids},
+            {"labels", DTYPE_I64, DTYPE_I64, 2, shape, labels},
+            {"attention_mask", DTYPE_I64, DTYPE_I64, 2, shape, mask}};
+        struct dataset d = {0};
+        assert_int_equal(safetensors_write(arena, path, items, 3, NULL, 0, &err), ST_OK);
+        assert_int_equal(data_read(arena, path, &options, &d, &err), ST_OK);
+        assert_int_equal(d.tokens, 7);
+        hash[width - 4] = data_hash(&d);
+    }
+    assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -323,6 +355,7 @@ int main(void)
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_text_and_chat),
         cmocka_unit_test(test_tensors),
+        cmocka_unit_test(test_right_padding_changes_nothing),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

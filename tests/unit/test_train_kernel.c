@@ -66,12 +66,13 @@ static void test_products(void **state)
 static void check_kernel(const struct kernel_f32 *kernel)
 {
     enum {
-        DEPTH = 37
+        DEPTH = 37,
+        LINE = KERNEL_COLUMNS_MAX + 5
     };
 
     float a[DEPTH * KERNEL_ROWS_MAX];
     float b[DEPTH * KERNEL_COLUMNS_MAX];
-    float out[KERNEL_ROWS_MAX * KERNEL_COLUMNS_MAX];
+    float out[KERNEL_ROWS_MAX * LINE];
     uint32_t state = 5;
     for (size_t i = 0; i < DEPTH * kernel->rows; i++) {
         a[i] = some(&state);
@@ -79,14 +80,21 @@ static void check_kernel(const struct kernel_f32 *kernel)
     for (size_t i = 0; i < DEPTH * kernel->columns; i++) {
         b[i] = some(&state);
     }
-    kernel->tile(DEPTH, a, b, out);
-    for (size_t i = 0; i < kernel->rows; i++) {
-        for (size_t j = 0; j < kernel->columns; j++) {
-            double sum = 0;
-            for (size_t l = 0; l < DEPTH; l++) {
-                sum += (double)a[l * kernel->rows + i] * (double)b[l * kernel->columns + j];
+    for (int beta = 0; beta < 2; beta++) { /* with 0 what was there, NaN, does not matter */
+        for (size_t i = 0; i < kernel->rows * LINE; i++) {
+            out[i] = beta == 0 ? NAN : 0.5f;
+        }
+        kernel->tile(DEPTH, a, b, 2, (float)beta * 3, out, LINE);
+        for (size_t i = 0; i < kernel->rows; i++) {
+            for (size_t j = 0; j < kernel->columns; j++) {
+                double sum = beta * 0.75;
+                for (size_t l = 0; l < DEPTH; l++) {
+                    sum += (double)a[l * kernel->rows + i] * (double)b[l * kernel->columns + j];
+                }
+                assert_true(fabs((double)out[i * LINE + j] - 2 * sum) <= 6e-6);
             }
-            assert_true(fabs((double)out[i * kernel->columns + j] - sum) <= 3e-6);
+            assert_true(beta == 0 ? isnan(out[i * LINE + kernel->columns])
+                                  : out[i * LINE + kernel->columns] == 0.5f);
         }
     }
 }
@@ -158,11 +166,11 @@ static void test_bfloat16_rounding(void **state)
         float x;
         memcpy(&x, &bits, sizeof x);
         float want = (float)dtype_round(DTYPE_BF16, (double)x);
-        float got = bfloat_f32(x);
+        float got = rows_stored(x, true);
         assert_true(isnan(x) ? isnan(got) : want == got);
     }
-    assert_true(bfloat_f32(1.00390625f) == 1.0f); /* a tie goes to even */
-    assert_true(bfloat_f32(1.01171875f) == 1.015625f);
+    assert_true(rows_stored(1.00390625f, true) == 1.0f); /* a tie goes to even */
+    assert_true(rows_stored(1.01171875f, true) == 1.015625f);
 }
 
 int main(void)

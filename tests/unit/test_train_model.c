@@ -376,6 +376,67 @@ static void test_uniform_loss(void **state)
     toy_close(&t);
 }
 
+static void sees_entropy(void *ctx, const char *name, size_t rows, size_t width, const void *values)
+{
+    size_t *seen = ctx;
+    const double *h = values;
+    if (!str_ends(str_of(name), "self_attn.entropy")) {
+        return;
+    }
+    assert_int_equal(width, 4);
+    for (size_t s = 0, t = 0; s < SEQUENCES; s++) {
+        for (size_t i = 0; i < lengths[s]; i++, t++) {
+            for (size_t head = 0; head < 4; head++) {
+                assert_true(fabs(h[t * 4 + head] - log((double)i + 1)) <= 1e-13 * (double)(i + 1));
+            }
+        }
+    }
+    *seen += rows;
+}
+
+/* Queries of zeros look at all their keys alike. */
+static void test_entropy_of_even_attention(void **state)
+{
+    (void)state;
+    struct toy t = toy_open(TOY_LLAMA, (struct model_options){.precision = PRECISION_F64}, true);
+    for (int layer = 0; layer < 2; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "model.layers.%d.self_attn.q_proj.weight", layer);
+        struct param *q = param_find(model_params(t.model), name);
+        assert_non_null(q);
+        memset(q->value, 0, q->count * sizeof(double));
+    }
+    struct toy_batch b;
+    toy_batch_make(&b, lengths, SEQUENCES, 31);
+    size_t seen = 0;
+    model_watch(t.model, sees_entropy, &seen);
+    (void)toy_loss(&t, &b.batch);
+    assert_int_equal(seen, 2 * b.batch.tokens);
+    toy_close(&t);
+}
+
+/* As a framework's float32 makes it: near, and in double the same to its own rounding. */
+static void test_loss_as_frameworks_sum_it(void **state)
+{
+    (void)state;
+    struct toy_batch b;
+    double loss[2][2];
+    toy_batch_make(&b, lengths, SEQUENCES, 33);
+    for (int precision = 0; precision < 2; precision++) {
+        for (int as = 0; as < 2; as++) {
+            struct toy t = toy_open(TOY_LLAMA,
+                                    (struct model_options){.precision = (enum precision)precision,
+                                                           .float_loss = as != 0},
+                                    true);
+            loss[precision][as] = toy_loss(&t, &b.batch);
+            toy_close(&t);
+        }
+    }
+    assert_true(fabs(loss[0][0] - loss[0][1]) <= 1e-13 * loss[0][0]);
+    assert_true(loss[1][0] != loss[1][1]);
+    assert_true(fabs(loss[1][0] - loss[1][1]) <= 1e-6 * loss[1][0]);
+}
+
 /* float32 and bfloat16 are near float64, and not equal to it. */
 static void test_precisions_agree(void **state)
 {
@@ -428,6 +489,8 @@ int main(void)
         cmocka_unit_test(test_blas),
         cmocka_unit_test(test_missing_blas),
         cmocka_unit_test(test_uniform_loss),
+        cmocka_unit_test(test_entropy_of_even_attention),
+        cmocka_unit_test(test_loss_as_frameworks_sum_it),
         cmocka_unit_test(test_precisions_agree),
         cmocka_unit_test(test_bad_batches),
     };
