@@ -64,6 +64,9 @@ void framer_commit(struct framer *f, size_t n);
  */
 bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_frame);
 
+/* Tells the number of '\n' in the frame given last, for who has counted them anyway. */
+void framer_counted(struct framer *f, uint64_t newlines);
+
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame);
 
 /* The piece of `n` bytes at the cursor. */
@@ -76,6 +79,9 @@ static inline void frame_cursor_next(struct frame_cursor *c, size_t n)
     c->newlines += end < c->frame->n && c->frame->p[end] == '\n';
     c->at = end + 1;
 }
+
+/* '\n' of the frame that the cursor has passed. */
+uint64_t frame_cursor_newlines(const struct frame_cursor *c);
 
 /* '\n' in everything framed so far. */
 uint64_t framer_newlines(const struct framer *f);

@@ -213,19 +213,6 @@ void shapes_take(struct shapes *s, const char *p, size_t n)
     shapes_take_plain(s, p, n);
 }
 
-size_t shapes_line(const struct shapes *s, size_t at)
-{
-    size_t word = at / WORD;
-    uint64_t ends = s->ends[word] >> at % WORD;
-    if (ends != 0) {
-        return (size_t)__builtin_ctzll(ends);
-    }
-    do {
-        ends = s->ends[++word];
-    } while (ends == 0);
-    return word * WORD + (size_t)__builtin_ctzll(ends) - at;
-}
-
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
 {
     uint64_t any = 0;
@@ -272,7 +259,7 @@ AVX2 static inline __m256i load(const void *p)
 }
 
 /* SHORT bytes at a time, whatever the length: branches that go either way cost more. */
-AVX2 static uint64_t hash_avx2(const char *shape, size_t n)
+AVX2 static inline uint64_t hash_avx2(const char *shape, size_t n)
 {
     const __m256i step = _mm256_set1_epi64x((long long)KEY_STEP);
     __m256i key = _mm256_set1_epi64x((long long)KEY_FIRST);
@@ -292,13 +279,8 @@ AVX2 static uint64_t hash_avx2(const char *shape, size_t n)
 }
 #endif
 
-uint64_t shape_hash(const char *shape, size_t n)
+static uint64_t hash_plain(const char *shape, size_t n)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        return hash_avx2(shape, n);
-    }
-#endif
     uint64_t lane[LANES] = {0};
     for (size_t at = 0; at < n; at += sizeof lane[0]) {
         uint64_t v = 0;
@@ -308,4 +290,58 @@ uint64_t shape_hash(const char *shape, size_t n)
         lane[i] ^= lane[i] >> 32;
     }
     return finish(lane, n);
+}
+
+uint64_t shape_hash(const char *shape, size_t n)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        return hash_avx2(shape, n);
+    }
+#endif
+    return hash_plain(shape, n);
+}
+
+/* shapes_lines() around one of the hashes, which the compiler puts in. */
+static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
+                                                              struct shape_line *lines, size_t max,
+                                                              uint64_t (*hash)(const char *shape,
+                                                                               size_t n))
+{
+    size_t count = 0;
+    size_t from = *at;
+    size_t word = from / WORD;
+    uint64_t ends = from < s->n ? s->ends[word] & ~0ull << from % WORD : 0;
+    while (from < s->n && count < max) {
+        while (ends == 0) { /* behind the text there is one */
+            ends = s->ends[++word];
+        }
+        size_t end = word * WORD + (size_t)__builtin_ctzll(ends);
+        ends &= ends - 1;
+        struct shape_line *line = &lines[count++];
+        line->at = (uint32_t)from;
+        line->n = (uint32_t)(end - from);
+        line->hash = line->n <= SHAPE_MAX ? hash(s->text + from, line->n) : 0;
+        from = end + 1;
+    }
+    *at = from;
+    return count;
+}
+
+#if defined(__x86_64__)
+AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
+                              size_t max)
+{
+    return cut_lines(s, at, lines, max, hash_avx2);
+}
+#endif
+
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        return lines_avx2(s, at, lines, max);
+    }
+#endif
+    return cut_lines(s, at, lines, max, hash_plain);
 }

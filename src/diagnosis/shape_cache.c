@@ -7,7 +7,8 @@
 enum {
     ENTRIES_MAX = 4096,
     SLOTS = 2 * ENTRIES_MAX,
-    SEEN_ONCE = 1 << 14
+    SEEN_ONCE = 1 << 14,
+    CACHE_LINE = 64
 };
 
 struct slot {
@@ -69,6 +70,24 @@ static const struct slot *slot_of(const struct shape_cache *c, const struct line
         }
     }
     return &c->slots[at];
+}
+
+void shape_cache_prefetch(const struct shape_cache *c, const struct shape_line *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(&c->slots[lines[i].hash % SLOTS]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct slot *slot = &c->slots[lines[i].hash % SLOTS];
+        __builtin_prefetch(&c->entries[slot->entry != 0 ? slot->entry - 1 : 0]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct slot *slot = &c->slots[lines[i].hash % SLOTS];
+        const struct shape_entry *e = &c->entries[slot->entry != 0 ? slot->entry - 1 : 0];
+        for (size_t at = 0; at < e->n; at += CACHE_LINE) {
+            __builtin_prefetch(e->text + at);
+        }
+    }
 }
 
 struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape)

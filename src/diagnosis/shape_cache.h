@@ -10,7 +10,6 @@
 #include "diagnosis/metric_line.h"
 
 enum {
-    SHAPE_MAX = 512, /* longer lines are not remembered */
     SHAPE_IDS_MAX = 11,
     SHAPE_TOO_MANY = SHAPE_IDS_MAX + 1 /* `count` of lines that are to be scanned again */
 };
@@ -40,6 +39,13 @@ void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 
 /* Forgets all: what was found out no longer holds. */
 void shape_cache_clear(struct shape_cache *c);
+
+/*
+ * For lines that will be looked up soon: asks for the memory of their entries, so that the waits for
+ * it overlap.
+ */
+void shape_cache_prefetch(const struct shape_cache *c, const struct shape_line *lines,
+                          size_t count);
 
 /* The entry of a shape, or NULL. */
 struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape);

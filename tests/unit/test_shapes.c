@@ -59,6 +59,31 @@ static void digits_and_hexadecimal_numbers_lose_their_values(void **state)
     assert_shape("12ae", "1111");
 }
 
+/* The lines of a text are those between its ends, whatever number of them is asked for at once. */
+static void assert_lines(const struct shapes *s, const char *text, size_t n)
+{
+    struct shape_line lines[7];
+    size_t at = 0;
+    size_t next = 0;
+    size_t count;
+    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max)) != 0; max = max % 7 + 1) {
+        for (size_t i = 0; i < count; i++) {
+            size_t length = 0;
+            while (at + length < n && text[at + length] != '\n' && text[at + length] != '\r') {
+                length++;
+            }
+            assert_int_equal(lines[i].at, at);
+            assert_int_equal(lines[i].n, length);
+            assert_true(length > SHAPE_MAX || lines[i].hash == shape_hash(s->text + at, length));
+            bool hex = memchr(s->text + at, '1', length) != NULL;
+            assert_int_equal(shapes_have_hex(s, at, length), hex);
+            at += length + 1;
+        }
+        assert_int_equal(next, at);
+    }
+    assert_true(at >= n);
+}
+
 /* All that can stand at the borders of words and blocks. */
 static void both_ways_to_make_shapes_agree(void **state)
 {
@@ -83,15 +108,7 @@ static void both_ways_to_make_shapes_agree(void **state)
         shapes_take_plain(plain, text, n);
         assert_int_equal(fast->n, plain->n);
         assert_memory_equal(fast->text, plain->text, n + SHAPE_MARGIN);
-        for (size_t at = 0; at < n;) {
-            size_t length = shapes_line(fast, at);
-            assert_int_equal(length, shapes_line(plain, at));
-            size_t ends = strcspn(arena_copy(arena, text + at, n - at), "\n\r");
-            assert_int_equal(length, ends < n - at ? ends : n - at);
-            bool hex = memchr(fast->text + at, '1', length) != NULL;
-            assert_int_equal(shapes_have_hex(fast, at, length), hex);
-            at += length + 1;
-        }
+        assert_lines(fast, text, n);
     }
 }
 
