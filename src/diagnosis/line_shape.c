@@ -15,6 +15,7 @@
 enum {
     WORD = 64,
     BLOCK = 32,
+    FRONT = 32, /* bytes in front of the text */
     LANES = 4,
     SHORT = 4 * BLOCK
 };
@@ -23,7 +24,9 @@ struct shapes *shapes_new(struct arena *a, size_t capacity)
 {
     size_t words = capacity / WORD + 3;
     struct shapes *s = arena_alloc(a, sizeof *s);
-    s->text = arena_alloc(a, capacity + WORD + SHAPE_MARGIN);
+    char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN);
+    memset(text, '\n', FRONT);
+    s->text = text + FRONT;
     s->ends = arena_array(a, words, sizeof *s->ends);
     s->digits = arena_array(a, words, sizeof *s->digits);
     s->letters = arena_array(a, words, sizeof *s->letters);

@@ -27,7 +27,7 @@ enum {
 /* The shapes of all lines of a text, and where the lines end. */
 struct shapes {
     size_t n;
-    char *text;        /* n bytes and a margin; '\r' as '\n' */
+    char *text;        /* n bytes and a margin; '\r' as '\n', and a '\n' in front */
     uint64_t *ends;    /* bit sets over the bytes: '\n' and '\r', and one behind the text */
     uint64_t *digits;  /* 0-9 */
     uint64_t *letters; /* a-f */
