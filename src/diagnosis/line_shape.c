@@ -79,6 +79,21 @@ static uint64_t bits_at(const uint64_t *set, size_t at, size_t n)
     return n < WORD ? v & ~(~0ull << n) : v;
 }
 
+/* SHAPE_HEX_MIN to SHAPE_HEX_MAX '1's, in stores that may overlap: most numbers are short. */
+static inline void fill_ones(char *p, size_t n)
+{
+    const uint64_t ones = 0x3131313131313131u;
+    if (n < sizeof ones) {
+        memcpy(p, &ones, 4);
+        memcpy(p + n - 4, &ones, 4);
+        return;
+    }
+    for (size_t i = 0; i + sizeof ones < n; i += sizeof ones) {
+        memcpy(p + i, &ones, sizeof ones);
+    }
+    memcpy(p + n - sizeof ones, &ones, sizeof ones);
+}
+
 /* The run of hexadecimal digits [from, to): '1's when it is a number of its own. */
 static void take_run(struct shapes *s, size_t from, size_t to)
 {
@@ -93,10 +108,11 @@ static void take_run(struct shapes *s, size_t from, size_t to)
         s->text[from + (size_t)__builtin_ctzll(letters)] == 'e') {
         return; /* an exponent */
     }
-    memset(s->text + from, '1', n);
-    for (size_t i = from; i < to; i++) {
-        s->hex[i / WORD] |= 1ull << i % WORD;
-    }
+    fill_ones(s->text + from, n);
+    size_t shift = from % WORD;
+    uint64_t bits = ~0ull >> (WORD - n);
+    s->hex[from / WORD] |= bits << shift;
+    s->hex[from / WORD + 1] |= shift != 0 ? bits >> (WORD - shift) : 0;
 }
 
 /* Where a letter stands beside a digit, there may be a hexadecimal number. */
@@ -110,12 +126,14 @@ static void take_hex(struct shapes *s)
         uint64_t l = s->letters[i];
         uint64_t mixed = (d & (l >> 1 | s->letters[i + 1] << 63)) |
                          (l & (d >> 1 | s->digits[i + 1] << 63));
-        for (; mixed != 0; mixed &= mixed - 1) {
+        if (done > i * WORD) { /* a run that began in the word before */
+            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
+        }
+        while (mixed != 0) {
             size_t at = i * WORD + (size_t)__builtin_ctzll(mixed);
-            if (at >= done) {
-                done = run_end(s, at);
-                take_run(s, run_begin(s, at), done);
-            }
+            done = run_end(s, at);
+            take_run(s, run_begin(s, at), done);
+            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
         }
     }
 }
@@ -230,7 +248,7 @@ bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
 #define MIX_2 0x27d4eb2f165667c5u
 #define MIX_3 0x9fb21c651e98df25u
 
-static uint64_t finish(const uint64_t lane[LANES], size_t n)
+static inline uint64_t finish(const uint64_t lane[LANES], size_t n)
 {
     uint64_t h = lane[0] * MIX_0 + lane[1] * MIX_1 + (lane[2] ^ lane[0] >> 32) * MIX_2 +
                  (lane[3] ^ lane[1] >> 32) * MIX_3 + n;
@@ -324,7 +342,7 @@ static inline __attribute__((always_inline)) size_t cut_lines(const struct shape
         struct shape_line *line = &lines[count++];
         line->at = (uint32_t)from;
         line->n = (uint32_t)(end - from);
-        line->hash = line->n <= SHAPE_MAX ? hash(s->text + from, line->n) : 0;
+        line->hash = line->n != 0 && line->n <= SHAPE_MAX ? hash(s->text + from, line->n) : 0;
         from = end + 1;
     }
     *at = from;

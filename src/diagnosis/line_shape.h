@@ -45,7 +45,7 @@ void shapes_take_plain(struct shapes *s, const char *p, size_t n);
 
 /* A line of the text, without its end. */
 struct shape_line {
-    uint64_t hash; /* shape_hash(), when the line is not longer than SHAPE_MAX */
+    uint64_t hash; /* shape_hash(), when the line is neither empty nor longer than SHAPE_MAX */
     uint32_t at;
     uint32_t n;
 };
