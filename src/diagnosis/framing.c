@@ -236,11 +236,6 @@ struct piece frame_piece(struct frame_cursor *c, size_t n)
                           .offset = f->base_offset + c->at + c->removed};
 }
 
-uint64_t frame_cursor_newlines(const struct frame_cursor *c)
-{
-    return c->newlines - c->frame->framer->base_newlines;
-}
-
 uint64_t framer_newlines(const struct framer *f)
 {
     return f->base_newlines + frame_newlines(f);

@@ -80,9 +80,6 @@ static inline void frame_cursor_next(struct frame_cursor *c, size_t n)
     c->at = end + 1;
 }
 
-/* '\n' of the frame that the cursor has passed. */
-uint64_t frame_cursor_newlines(const struct frame_cursor *c);
-
 /* '\n' in everything framed so far. */
 uint64_t framer_newlines(const struct framer *f);
 

@@ -14,7 +14,7 @@ enum {
     BINARY_SAMPLE = 2048,
     BARS_EXACT = 4096,
     BAR_STRIDE = 8,
-    LINES_AHEAD = 32 /* lines whose shapes are looked up together */
+    LINES_AHEAD = 64 /* lines whose shapes are looked up together */
 };
 
 /* A kernel log given as a training log: most of its first lines have the kernel's form. */
@@ -333,7 +333,7 @@ static void from_entry(const struct shape_entry *e, size_t n, struct scan_hit hi
 /* The entry of the line's shape when it says what the line's candidates are, else NULL. */
 static struct shape_entry *known_shape(const struct log_reader *r, const struct shape_line *line)
 {
-    if (line->n > SHAPE_MAX || !r->by_shape) {
+    if (line->n == 0 || line->n > SHAPE_MAX || !r->by_shape) {
         return NULL;
     }
     const struct line_shape shape = {
@@ -349,7 +349,7 @@ static enum status scan_line(struct log_reader *r, const struct piece *piece,
     struct candidates known = {.shape = entry};
     const char *text = r->frame_shapes->text + line->at;
     TRY(scanner_line(r->scanner, piece->text, text, 0, line->n, &known.hits, &known.count, err));
-    if (entry == NULL && line->n <= SHAPE_MAX && r->by_shape) {
+    if (entry == NULL && line->n != 0 && line->n <= SHAPE_MAX && r->by_shape) {
         const struct line_shape shape = {
             .text = text,
             .n = line->n,
@@ -419,46 +419,92 @@ static enum status read_window(struct log_reader *r, const struct frame *frame,
     return ST_OK;
 }
 
-/* One line of a frame, at the cursor. Most have a shape that is known to be of no use to anyone. */
+/* Lines of a frame that are looked at together, and what is known of their shapes. */
+struct batch {
+    size_t count;
+    struct shape_line lines[LINES_AHEAD];
+    struct shape_entry *entries[LINES_AHEAD]; /* NULL: not known */
+    uint64_t newlines[LINES_AHEAD];           /* before the line */
+    uint64_t useful;                          /* bit i: line i may be of use to someone */
+};
+
+/* Most lines have a shape that is known to be of no use to anyone. The first and the last line of a
+ * frame are always looked at: they can be parts of a longer piece. */
+static void weigh(const struct frame *frame, struct batch *b, uint64_t *newlines)
+{
+    b->useful = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct shape_line *line = &b->lines[i];
+        const struct shape_entry *e = b->entries[i];
+        size_t end = line->at + line->n;
+        bool inside = line->at != 0 && end < frame->n;
+        bool idle = inside && (line->n == 0 || (e != NULL && e->count == 0));
+        b->newlines[i] = *newlines;
+        b->useful |= (uint64_t)!idle << i;
+        *newlines += end < frame->n && frame->p[end] == '\n';
+    }
+}
+
+/* One line of a frame; `entry` is that of its shape, as far as it was known before this batch. */
 static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
-                              const struct shape_line *line, struct err *err)
+                              const struct shape_line *line, struct shape_entry *entry,
+                              struct err *err)
 {
     const struct frame *frame = cursor->frame;
-    bool windowed = (line->at == 0 && frame->continued) ||
-                    (line->at + line->n == frame->n && frame->unfinished);
-    if (windowed) {
-        struct piece part = frame_piece(cursor, line->n);
-        return read_window(r, frame, &part, err);
+    struct piece piece = frame_piece(cursor, line->n);
+    if ((line->at == 0 && frame->continued) ||
+        (line->at + line->n == frame->n && frame->unfinished)) {
+        return read_window(r, frame, &piece, err);
     }
     if (line->n == 0 && !wants_lines(r)) {
         return ST_OK;
     }
-    struct shape_entry *entry = known_shape(r, line);
-    if (entry != NULL && entry->count == 0 && !wants_lines(r)) {
-        return ST_OK;
-    }
-    struct piece piece = frame_piece(cursor, line->n);
+    entry = entry != NULL ? entry : known_shape(r, line);
     return read_line(r, &piece, line, entry, err);
+}
+
+static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor,
+                               const struct batch *b, struct err *err)
+{
+    bool all = wants_lines(r);
+    for (size_t i = 0; i < b->count; i++) {
+        uint64_t left = (all ? ~0ull : b->useful) >> i;
+        if (left == 0) {
+            break;
+        }
+        i += (size_t)__builtin_ctzll(left);
+        if (i >= b->count) {
+            break;
+        }
+        cursor->at = b->lines[i].at;
+        cursor->newlines = b->newlines[i];
+        TRY(visit_line(r, cursor, &b->lines[i], b->entries[i], err));
+        all = wants_lines(r);
+    }
+    return ST_OK;
 }
 
 /* Line by line through a frame. */
 static enum status walk(struct log_reader *r, const struct frame *frame, struct err *err)
 {
     struct frame_cursor cursor;
-    struct shape_line lines[LINES_AHEAD];
+    struct batch b;
     size_t at = 0;
-    size_t count;
     frame_cursor_init(&cursor, frame);
+    const uint64_t before = cursor.newlines;
+    uint64_t newlines = before;
     shapes_take(r->frame_shapes, frame->p, frame->n);
-    while ((count = shapes_lines(r->frame_shapes, &at, lines, LINES_AHEAD)) != 0) {
-        shape_cache_prefetch(r->shapes, lines, count);
-        for (size_t i = 0; i < count; i++) {
-            TRY(visit_line(r, &cursor, &lines[i], err));
-            frame_cursor_next(&cursor, lines[i].n);
+    while ((b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD)) != 0) {
+        if (r->by_shape) {
+            shape_cache_find_lines(r->shapes, r->frame_shapes->text, b.lines, b.count, b.entries);
+        } else {
+            memset(b.entries, 0, sizeof b.entries);
         }
+        weigh(frame, &b, &newlines);
+        TRY(visit_batch(r, &cursor, &b, err));
     }
     read_waiting_bar(r);
-    framer_counted(r->framer, frame_cursor_newlines(&cursor));
+    framer_counted(r->framer, newlines - before);
     return ST_OK;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What was found out about lines of one shape (line_shape.h). A shape is remembered when it comes a
- * second time, so that texts that never repeat cost nothing; a full cache begins anew.
+ * second time, so that texts that never repeat cost nothing.
  */
 #ifndef ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 #define ASSAY_DIAGNOSIS_SHAPE_CACHE_H
@@ -41,16 +41,18 @@ void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 void shape_cache_clear(struct shape_cache *c);
 
 /*
- * For lines that will be looked up soon: asks for the memory of their entries, so that the waits for
- * it overlap.
+ * The entries of `count` lines of a text of shapes, NULL for those that have none and for those without
+ * a hash. Done together, so that the waits for memory overlap. What was found stays until the next call:
+ * a full cache begins anew here.
  */
-void shape_cache_prefetch(const struct shape_cache *c, const struct shape_line *lines,
-                          size_t count);
+void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
+                            size_t count, struct shape_entry **entries);
 
 /* The entry of a shape, or NULL. */
 struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape);
 
-/* A new entry without candidates, or NULL when this shape comes for the first time. */
+/* A new entry without candidates, or NULL when this shape comes for the first time or the cache is
+ * full. */
 struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape);
 
 /* Memory that lives as long as the entries. */

@@ -70,7 +70,8 @@ static inline uint32_t long_group(uint64_t v)
 
 static inline uint32_t group_of(uint64_t v, enum sieve_step step)
 {
-    return step == SIEVE_LONG ? long_group(v) : (uint32_t)v & (step == SIEVE_MIDDLE ? ~0u : 0xffffu);
+    return step == SIEVE_LONG ? long_group(v)
+                              : (uint32_t)v & (step == SIEVE_MIDDLE ? ~0u : 0xffffu);
 }
 
 static inline bool long_has(const uint32_t *table, uint32_t group)
@@ -351,15 +352,14 @@ AVX2 static inline unsigned lanes_at(const struct sieve *s, const char *p)
     __m256i v2 = folded_at(p + 2);
     __m256i v4 = folded_at(p + 4);
     __m256i any = long_bits(
-        s->longs,
-        _mm256_add_epi32(_mm256_mullo_epi32(v0, _mm256_set1_epi32((int)HASH_LOW)),
-                         _mm256_mullo_epi32(v4, _mm256_set1_epi32((int)HASH_HIGH))));
+        s->longs, _mm256_add_epi32(_mm256_mullo_epi32(v0, _mm256_set1_epi32((int)HASH_LOW)),
+                                   _mm256_mullo_epi32(v4, _mm256_set1_epi32((int)HASH_HIGH))));
     __m256i v1 = _mm256_srli_epi32(v0, 8);
     __m256i v3 = _mm256_srli_epi32(v2, 8);
     __m256i v5 = _mm256_srli_epi32(v4, 8);
     any = _mm256_or_si256(any, word_bits(s->middles, v0, before, v4, v5));
-    any = _mm256_or_si256(any, word_bits(s->middles, v2, v1, _mm256_srli_epi32(v4, 16),
-                                         _mm256_srli_epi32(v4, 24)));
+    any = _mm256_or_si256(
+        any, word_bits(s->middles, v2, v1, _mm256_srli_epi32(v4, 16), _mm256_srli_epi32(v4, 24)));
     any = _mm256_or_si256(any, word_bits(s->shorts, _mm256_and_si256(v0, two), before, v2, v3));
     any = _mm256_or_si256(any, word_bits(s->shorts, _mm256_and_si256(v2, two), v1, v4, v5));
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(any, 31)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Needles on their way into the sieve: by which of their bytes they are looked for. The best are those
  * that ordinary logs (needle_sample()) have least. */
-#include "diagnosis/sieve.h"
-
 #include <string.h>
 
 #include "base/vec.h"
+
+#include "diagnosis/sieve.h"
 
 /* What it costs that a window shares a word of the table, and that it opens the word for others. */
 #define WORD_COST  1.4
