@@ -30,10 +30,8 @@ enum {
 #define HASH_LOW  0x85ebca6bu
 #define HASH_HIGH 0xc2b2ae35u
 
-/* A window: the eight bytes from its beginning that are known. */
+/* A window. */
 struct entry {
-    uint64_t value;
-    uint64_t mask;
     uint32_t group;  /* see group_of() */
     uint16_t needle; /* index */
     int8_t offset;   /* of the window in the needle */
@@ -120,9 +118,9 @@ static uint32_t beside(const struct sieve *s, const struct entry *e)
            ((second | second >> 8) & 0xff) << SECOND_SHIFT;
 }
 
-static void enter(struct sieve *s, struct entry e, uint32_t bits)
+static void enter(struct sieve *s, struct entry e, uint64_t window, uint32_t bits)
 {
-    e.group = group_of(e.value, (enum sieve_step)e.step);
+    e.group = group_of(window, (enum sieve_step)e.step);
     *VEC_PUSH(s->arena, &s->entries) = e;
     if (e.step == SIEVE_LONG) {
         s->longs[e.group >> (32 - LONG_BITS + 5)] |= 1u << (e.group >> (32 - LONG_BITS) & 31) |
@@ -141,27 +139,22 @@ static void enter_window(struct sieve *s, uint32_t index, int offset)
     int length = (int)sieve_window_length(step);
     struct entry e = {.needle = (uint16_t)index, .offset = (int8_t)offset, .step = (uint8_t)step};
     int open = -1; /* the place of the byte that is not the needle's */
-    for (int i = 0; i < 8; i++) {
+    uint64_t window = 0;
+    for (int i = 0; i < length; i++) {
         int at = offset + i;
-        if (at >= 0 && at < n->n) {
-            e.value |= (uint64_t)n->text[at] << 8 * i;
-            e.mask |= 0xffull << 8 * i;
-        } else if (i < length) {
-            open = i;
-        }
+        bool inside = at >= 0 && at < n->n;
+        window |= inside ? (uint64_t)n->text[at] << 8 * i : 0;
+        open = inside ? open : i;
     }
     uint32_t bits = beside(s, &e);
     if (open < 0) {
-        enter(s, e, bits);
+        enter(s, e, window, bits);
         return;
     }
     struct byte_set set = packed_needle_at(n, s->sets, offset + open);
-    e.mask |= 0xffull << 8 * open;
     for (unsigned c = 0; c < 256; c++) {
         if (byte_set_has(&set, (unsigned char)c)) {
-            struct entry one = e;
-            one.value |= (uint64_t)c << 8 * open;
-            enter(s, one, bits);
+            enter(s, e, window | (uint64_t)c << 8 * open, bits);
         }
     }
 }
@@ -241,10 +234,12 @@ struct run {
 static bool needle_here(const struct run *r, const struct packed_needle *n, size_t start)
 {
     const unsigned char *p = (const unsigned char *)r->text + start;
-    if (start + n->n > r->n) {
+    size_t first = n->n < 8 ? n->n : 8;
+    uint64_t differ = (long_at(r->text + start) | FOLD8) ^ long_at((const char *)n->text);
+    if (differ << (64 - 8 * first) != 0 || start + n->n > r->n) {
         return false;
     }
-    for (size_t i = 0; i < n->n; i++) {
+    for (size_t i = first; i < n->n; i++) {
         if ((p[i] | 0x20) != n->text[i]) {
             return false;
         }
@@ -255,16 +250,16 @@ static bool needle_here(const struct run *r, const struct packed_needle *n, size
            byte_set_has(&r->s->sets[n->after], after);
 }
 
-/* A table has the window `v` at `at`: which needles are really there? */
+/* A table has the window of `v` at `at`: which needles are really there? */
 static void look(const struct run *r, size_t at, uint64_t v, enum sieve_step step)
 {
     const struct sieve *s = r->s;
-    uint32_t slot = slot_of(s, group_of(v, step));
+    uint32_t group = group_of(v, step);
+    uint32_t slot = slot_of(s, group);
     uint32_t end = s->slots[slot + 1];
     for (uint32_t i = s->slots[slot]; i < end; i++) {
         const struct entry *e = &s->sorted[i];
-        if (((v ^ e->value) & e->mask) != 0 || e->step != step ||
-            (e->offset > 0 && (size_t)e->offset > at)) {
+        if (e->group != group || e->step != step || (e->offset > 0 && (size_t)e->offset > at)) {
             continue;
         }
         size_t start = (size_t)((ptrdiff_t)at - e->offset);
