@@ -16,14 +16,38 @@ static bool has_letters(struct str text)
     return false;
 }
 
-static bool has_word(struct str text, const char *const *words, size_t count)
+/* Labels of bars that count something else than training steps, the one of loading first. */
+static const char *const other_labels[] = {
+    "oading",  "Map",     "okeniz",  "Convert", "Dropping", "ownload",  "Fetch",      "Generat",
+    "Filter",  "Resolv",  "Saving",  "Process", "Captur",   "Evaluat",  "Valid",      "Sanity",
+    "Pack",    "Group",   "Prepar",  "Upload",  "Extract",  "Quantiz",  "Prediction", "Predicting",
+    "Testing", "Casting", "caching", "Caching", "Merging",  "Sampling", "examples"};
+
+/* What they begin with. */
+static const bool label_initials[256] = {
+    ['C'] = true, ['D'] = true, ['E'] = true, ['F'] = true, ['G'] = true, ['M'] = true,
+    ['P'] = true, ['Q'] = true, ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true,
+    ['V'] = true, ['c'] = true, ['e'] = true, ['o'] = true};
+
+/* True when the text has a label of something else; *ret_loading when it is of loading. In one pass:
+ * bars with a label are asked each time. */
+static bool counts_other(struct str text, bool *ret_loading)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (str_has(text, words[i])) {
-            return true;
+    bool found = false;
+    *ret_loading = false;
+    for (size_t at = 0; at < text.n; at++) {
+        if (!label_initials[(unsigned char)text.p[at]]) {
+            continue;
+        }
+        struct str rest = str_slice(text, at, text.n);
+        for (size_t i = 0; i < ARRAY_LEN(other_labels); i++) {
+            if (rest.p[0] == other_labels[i][0] && str_starts(rest, other_labels[i])) {
+                found = true;
+                *ret_loading |= i == 0;
+            }
         }
     }
-    return false;
+    return found;
 }
 
 /* Where the last "12/600 [" of the line is; the position of its '['. */
@@ -77,12 +101,6 @@ static double bar_rate(struct str in, bool *ret_steps)
 
 bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
 {
-    static const char *const other[] = {
-        "oading",  "Map",        "okeniz",     "Convert", "Dropping", "ownload", "Fetch",
-        "Generat", "Filter",     "Resolv",     "Saving",  "Process",  "Captur",  "Evaluat",
-        "Valid",   "Sanity",     "Pack",       "Group",   "Prepar",   "Upload",  "Extract",
-        "Quantiz", "Prediction", "Predicting", "Testing", "Casting",  "caching", "Caching",
-        "Merging", "Sampling",   "examples"};
     size_t bracket = bar_bracket(line);
     if (bracket == SIZE_MAX) {
         return false;
@@ -112,13 +130,14 @@ bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
     struct str label = str_slice(line, done_from > 160 ? done_from - 160 : 0, done_from);
     bool steps;
     double rate = bar_rate(in, &steps);
-    bool labelled = has_letters(label);
+    bool loading = false;
+    bool other = has_letters(label) && counts_other(label, &loading);
     *ret_bar = (struct progress_bar){
         .done = (int64_t)done,
         .total = (int64_t)total,
         .seconds_per_step = rate,
-        .loading = labelled && str_has(label, "oading"),
-        .training = steps && !(labelled && has_word(label, other, ARRAY_LEN(other))) &&
+        .loading = loading,
+        .training = steps && !other &&
                     !(str_find_char(in, 'x', 0) != SIZE_MAX && str_has(in, "examples")),
     };
     return true;
