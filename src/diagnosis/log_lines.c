@@ -330,15 +330,15 @@ static void from_entry(const struct shape_entry *e, size_t n, struct scan_hit hi
     }
 }
 
-/* The entry of the line's shape when it says what the line's candidates are, else NULL. */
-static struct shape_entry *known_shape(const struct log_reader *r, const struct shape_line *line)
+/* The entry of the line's shape when that came up earlier in this batch, else NULL. */
+static struct shape_entry *new_shape(const struct log_reader *r, const struct shape_line *line)
 {
     if (line->n == 0 || line->n > SHAPE_MAX || !r->by_shape) {
         return NULL;
     }
     const struct line_shape shape = {
         .text = r->frame_shapes->text + line->at, .n = line->n, .hash = line->hash};
-    return shape_cache_find(r->shapes, &shape);
+    return shape_cache_find_new(r->shapes, &shape);
 }
 
 /* What the scanner finds in a line; `shape` is the entry of its shape, or NULL when that is new. */
@@ -350,12 +350,11 @@ static enum status scan_line(struct log_reader *r, const struct piece *piece,
     const char *text = r->frame_shapes->text + line->at;
     TRY(scanner_line(r->scanner, piece->text, text, 0, line->n, &known.hits, &known.count, err));
     if (entry == NULL && line->n != 0 && line->n <= SHAPE_MAX && r->by_shape) {
-        const struct line_shape shape = {
-            .text = text,
-            .n = line->n,
-            .hash = line->hash,
-            .hex = shapes_have_hex(r->frame_shapes, line->at, line->n)};
+        const struct line_shape shape = {.text = text, .n = line->n, .hash = line->hash};
         known.fresh = shape_cache_add(r->shapes, &shape);
+        if (known.fresh != NULL) {
+            known.fresh->hex = shapes_have_hex(r->frame_shapes, line->at, line->n);
+        }
     }
     *ret_known = known;
     return ST_OK;
@@ -459,7 +458,7 @@ static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
     if (line->n == 0 && !wants_lines(r)) {
         return ST_OK;
     }
-    entry = entry != NULL ? entry : known_shape(r, line);
+    entry = entry != NULL ? entry : new_shape(r, line);
     return read_line(r, &piece, line, entry, err);
 }
 

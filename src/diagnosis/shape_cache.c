@@ -24,6 +24,7 @@ struct shape_cache {
     struct arena *arena; /* of itself, texts and layouts */
     struct arena_mark empty;
     size_t count;
+    size_t looked_at; /* `count` at the last shape_cache_find_lines() */
     struct slot slots[SLOTS];
     struct shape_entry entries[ENTRIES_MAX];
     uint32_t seen[SEEN_ONCE]; /* tags of shapes that came once */
@@ -82,8 +83,11 @@ static inline bool equal_plain(const char *a, const char *b, size_t n)
     return memcmp(a, b, n) == 0;
 }
 
-struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape)
+struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape)
 {
+    if (c->count == c->looked_at) {
+        return NULL;
+    }
     const struct slot *slot = slot_of(c, shape->text, shape->n, shape->hash, equal_plain);
     return slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
 }
@@ -166,6 +170,7 @@ void shape_cache_find_lines(struct shape_cache *c, const char *text, const struc
     if (c->count == ENTRIES_MAX) {
         shape_cache_clear(c);
     }
+    c->looked_at = c->count;
     prefetch(c, lines, count);
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2")) {
@@ -191,7 +196,6 @@ struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_sha
     struct shape_entry *e = &c->entries[c->count++];
     *slot = (struct slot){.tag = tag_of(shape->hash), .entry = (uint32_t)c->count};
     *e = (struct shape_entry){.n = (uint16_t)shape->n,
-                              .hex = shape->hex,
                               .text = arena_copy(c->arena, shape->text, shape->n)};
     return e;
 }

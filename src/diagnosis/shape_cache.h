@@ -19,7 +19,6 @@ struct line_shape {
     const char *text;
     size_t n;
     uint64_t hash;
-    bool hex;
 };
 
 struct shape_entry {
@@ -27,7 +26,7 @@ struct shape_entry {
     struct metric_layout *layout; /* where the metrics stand; NULL when not known */
     uint16_t n;
     uint8_t count;
-    bool hex;     /* see line_shape.h */
+    bool hex;     /* it has hexadecimal numbers (line_shape.h): for the caller to set */
     uint16_t ask; /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
 };
@@ -48,8 +47,8 @@ void shape_cache_clear(struct shape_cache *c);
 void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
                             size_t count, struct shape_entry **entries);
 
-/* The entry of a shape, or NULL. */
-struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape);
+/* The entry of a shape that was added since then, or NULL. */
+struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape);
 
 /* A new entry without candidates, or NULL when this shape comes for the first time or the cache is
  * full. */
