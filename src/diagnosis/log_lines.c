@@ -311,9 +311,14 @@ static void read_waiting_bar(struct log_reader *r)
  * a file one in BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
  * another mark beside and is always read.
  */
+static bool is_passed_over(uint64_t bar)
+{
+    return bar > BARS_EXACT && bar % BAR_STRIDE != 0;
+}
+
 static bool passes_over_bar(struct log_reader *r, const struct piece *piece)
 {
-    bool pass = ++r->bars > BARS_EXACT && r->bars % BAR_STRIDE != 0 && !wants_lines(r);
+    bool pass = is_passed_over(++r->bars) && !wants_lines(r);
     r->waiting_bar.text.p = NULL;
     if (pass) {
         r->waiting_bar = *piece;
@@ -462,9 +467,25 @@ static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
     return read_line(r, &piece, line, entry, err);
 }
 
+/* The line is a bar and nothing else, by its shape, and may be passed over while nobody wants all lines:
+ * the short way through read_known(). */
+static bool skip_bar(struct log_reader *r, struct frame_cursor *cursor,
+                     const struct shape_line *line, const struct shape_entry *entry, uint32_t bar)
+{
+    bool inside = line->at != 0 && line->at + line->n < cursor->frame->n;
+    if (!inside || entry == NULL || entry->count != 1 || entry->ids[0] != bar ||
+        !is_passed_over(r->bars + 1)) {
+        return false;
+    }
+    r->bars++;
+    r->waiting_bar = frame_piece(cursor, line->n);
+    return true;
+}
+
 static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor,
                                const struct batch *b, struct err *err)
 {
+    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
     bool all = wants_lines(r);
     for (size_t i = 0; i < b->count; i++) {
         uint64_t left = (all ? ~0ull : b->useful) >> i;
@@ -477,6 +498,9 @@ static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor
         }
         cursor->at = b->lines[i].at;
         cursor->newlines = b->newlines[i];
+        if (!all && skip_bar(r, cursor, &b->lines[i], b->entries[i], bar)) {
+            continue;
+        }
         TRY(visit_line(r, cursor, &b->lines[i], b->entries[i], err));
         all = wants_lines(r);
     }
