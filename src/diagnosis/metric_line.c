@@ -115,6 +115,12 @@ static double scaled(double v, int exponent)
     return exponent >= 0 ? v * powers[exponent] : v / powers[-exponent];
 }
 
+double metric_scale(double digits, int exponent)
+{
+    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
+    return digits != 0 ? scaled(digits, exponent) : 0;
+}
+
 static bool word_at(struct str s, size_t at, const char *word)
 {
     size_t n = strlen(word);
@@ -208,8 +214,7 @@ double metric_number(struct str s, size_t *ret_length)
             at = e;
         }
     }
-    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
-    v = v != 0 ? scaled(v, exponent) : 0;
+    v = metric_scale(v, exponent);
     *ret_length = at;
     return minus ? -v : v;
 }

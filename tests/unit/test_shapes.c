@@ -7,6 +7,7 @@
 
 #include "diagnosis/digit_blind.h"
 #include "diagnosis/line_shape.h"
+#include "diagnosis/metric_layout.h"
 #include "log_support.h"
 
 static struct arena *arena;
@@ -388,6 +389,59 @@ static void what_is_kept_of_shapes_changes_no_result(void **state)
     }
 }
 
+/* A number of a form, with other digits each time. */
+static void add_number(struct strbuf *b, uint32_t form, uint32_t *seed)
+{
+    static const char *const signs[] = {"", "", "-", "+"};
+    static const char *const exponents[] = {"", "", "e", "E-", "e+", "e-"};
+    strbuf_add(b, str_of(signs[form % 4]));
+    for (uint32_t i = 0; i < form / 4 % 19; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+    if (form / 76 % 3 != 0) {
+        strbuf_addc(b, '.');
+    }
+    for (uint32_t i = 0; i < form / 228 % 14; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+    uint32_t e = form / 3192 % ARRAY_LEN(exponents);
+    strbuf_add(b, str_of(exponents[e]));
+    for (uint32_t i = 0; e >= 2 && i < form / 19152 % 6; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+}
+
+static void numbers_read_by_place_are_those_read_by_name(void **state)
+{
+    (void)state;
+    uint32_t seed = 5;
+    for (int round = 0; round < 60000; round++) {
+        uint32_t form = next_random(&seed, 1u << 20);
+        const struct metric_layout *layout = NULL;
+        struct arena *a = arena_new(0);
+        for (int i = 0; i < 3; i++) {
+            struct strbuf b;
+            strbuf_init(&b, a, 1024);
+            strbuf_add(&b, STR("loss: "));
+            add_number(&b, form, &seed);
+            struct str body = {.n = b.n};
+            strbuf_fmt(&b, "%0*d", SHAPE_MARGIN, 7); /* what stands behind must not matter */
+            body.p = b.p;
+            struct metric_line want;
+            struct metric_line have = {.count = 0};
+            metric_line_parse(body, &want);
+            layout = layout != NULL ? layout : metric_layout_new(a, &want, body, 0);
+            assert_true(metric_layout_read(layout, body, 0, &have));
+            assert_int_equal(want.count, have.count);
+            if (want.count != 0 && memcmp(&want.items[0].value, &have.items[0].value, 8) != 0) {
+                fail_msg("%.*s is read as %a, not %a", STR_ARG(body), have.items[0].value,
+                         want.items[0].value);
+            }
+        }
+        arena_free(a);
+    }
+}
+
 /* "loss_1" and "loss_2" are of one shape. */
 static void series_named_with_digits_stay_apart(void **state)
 {
@@ -415,6 +469,7 @@ int main(void)
         cmocka_unit_test(what_is_kept_of_shapes_changes_no_result),
         cmocka_unit_test(generated_lines_of_all_sorts_give_the_same_by_shape),
         cmocka_unit_test(more_shapes_than_are_kept_give_the_same),
+        cmocka_unit_test(numbers_read_by_place_are_those_read_by_name),
         cmocka_unit_test(series_named_with_digits_stay_apart),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
