@@ -112,7 +112,7 @@ static struct number_form form_of(struct str s)
     size_t length;
     double want = metric_number(s, &length);
     double have = read_form(&f, s.p);
-    f.known = memcmp(&want, &have, sizeof want) == 0;
+    f.known = want == have; /* both have digits: neither is NaN */
     return f;
 }
 #else
