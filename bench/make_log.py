@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A realistic training log of SIZE bytes: make_log.py SIZE OUT [CORPUS].
+"""A training log of SIZE bytes: make_log.py SIZE OUT [CORPUS [KIND]].
 
-Lines in the forms that trainers write (progress bars with carriage returns, metric dicts, Python loggers, warnings, samples
-printed for inspection, NCCL INFO), with whole logs of the corpus in between: a clean one about every 3000 lines, a failed
-one about every 20000. 64 MiB are made from a fixed seed and repeated.
+KIND is `mixed` (the default), a realistic log, or one that is of one sort of lines alone: `unique` (texts that never
+repeat), `bars` (tqdm, carriage returns and no newlines), `metrics` (dicts of numbers), `hex` (addresses, hashes, dumps).
+
+The realistic log has lines in the forms that trainers write (progress bars with carriage returns, metric dicts, Python
+loggers, warnings, samples printed for inspection, NCCL INFO), with whole logs of the corpus in between: a clean one about
+every 3000 lines, a failed one about every 20000. 64 MiB are made from a fixed seed and repeated.
 """
 import json
 import random
 import sys
+
+BLOCK = 64 << 20
 
 WORDS = ("once there was an old garden behind the house where two children used to read under the apple tree until "
          "evening came and their mother called them in for bread and soup which they ate near the open window").split()
@@ -45,14 +50,62 @@ def line(rnd, step):
             f"effect with this setting, the default is used instead")
 
 
-def main():
-    size, out = int(sys.argv[1]), sys.argv[2]
-    corpus = sys.argv[3] if len(sys.argv) > 3 else "corpus"
+SYLLABLES = ("ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo yu za bre cle dri flo gru sta che thi sho phu ing er"
+             " tion ment al ous").split()
+
+
+def word(rnd):
+    return rnd.choice(WORDS) if rnd.random() < 0.5 else "".join(rnd.choice(SYLLABLES) for _ in range(rnd.randint(1, 4)))
+
+
+def unique(rnd, step):
+    words = [word(rnd) for _ in range(rnd.randint(3, 30))]
+    for i in range(0, len(words), 7):
+        words[i] = words[i].capitalize() + rnd.choice(("", "", ",", ".", "'s", " -", "(s)", ":"))
+    return " ".join(words)
+
+
+def bars(rnd, step):
+    done, total = step % 5000, 5000
+    shown = "█" * (done * 20 // total)
+    postfix = f", loss={rnd.random() * 3:.3f}, lr={rnd.random() * 1e-4:.2e}" if step // total % 2 else ""
+    return (f"\rEpoch {step // total}: {done * 100 // total:3d}%|{shown:20s}| {done}/{total} [{done // 60:02d}:{done % 60:02d}<"
+            f"{(total - done) // 60:02d}:{(total - done) % 60:02d}, {1 + rnd.random():5.2f}it/s{postfix}]")
+
+
+def metrics(rnd, step):
+    return (f"{{'loss': {1 + rnd.random():.4f}, 'grad_norm': {rnd.random() * 3:.6f}, 'learning_rate': {rnd.random() * 1e-4:.6e}, "
+            f"'mean_token_accuracy': {rnd.random():.4f}, 'epoch': {step / 9000:.2f}}}")
+
+
+def hexadecimal(rnd, step):
+    bits, n = rnd.getrandbits, rnd.randrange
+    return rnd.choice((
+        lambda: f"{step * 16:08x}  " + " ".join(f"{bits(8):02x}" for _ in range(16)),
+        lambda: f"node{n(64)}:{n(9999)} comm 0x{bits(46):x} rank {n(8)} busId {n(8):x}1000 commId 0x{bits(64):x} nranks 8",
+        lambda: f"sha256 {bits(256):064x} data/shard-{n(9999):05d}.bin",
+        lambda: f"  frame #{n(40)}: <unknown function> + 0x{bits(20):x} (0x{bits(47):x} in /usr/lib/libtorch.so.{n(3)})",
+        lambda: f"request {bits(32):08x}-{bits(16):04x}-{bits(16):04x}-{bits(16):04x}-{bits(48):012x} took {n(900)} us"))()
+
+
+KINDS = {"unique": unique, "bars": bars, "metrics": metrics, "hex": hexadecimal}
+
+
+def block_of(kind, rnd, size):
+    rows, total, step = [], 0, 0
+    end = "" if kind == "bars" else "\n"
+    while total < size:
+        step += 1
+        rows.append((KINDS[kind](rnd, step) + end).encode())
+        total += len(rows[-1])
+    return b"".join(rows)
+
+
+def mixed_block(rnd, size, corpus):
     cases = [json.loads(row)["log"] for row in open(f"{corpus}/cases.jsonl", encoding="utf-8")]
     clean = [json.loads(row)["log"] for row in open(f"{corpus}/clean.jsonl", encoding="utf-8")]
-    rnd = random.Random(7)
     block, total, step = [], 0, 0
-    while total < min(size, 64 << 20):
+    while total < size:
         step += 1
         text = line(rnd, step)
         if rnd.random() < 1 / 3000:
@@ -62,7 +115,16 @@ def main():
         data = (text + "\n").encode()
         block.append(data)
         total += len(data)
-    data = b"".join(block)
+    return b"".join(block)
+
+
+def main():
+    size, out = int(sys.argv[1]), sys.argv[2]
+    corpus = sys.argv[3] if len(sys.argv) > 3 else "corpus"
+    kind = sys.argv[4] if len(sys.argv) > 4 else "mixed"
+    rnd = random.Random(7)
+    first = min(size, BLOCK)
+    data = mixed_block(rnd, first, corpus) if kind == "mixed" else block_of(kind, rnd, first)
     with open(out, "wb") as f:
         while size > 0:
             size -= f.write(data[:size])

@@ -96,9 +96,8 @@ static void copy_text(char *to, struct str text)
 {
     memcpy(to, text.p, text.n);
     to[text.n] = '\0';
-    char *nul = to;
-    while ((nul = memchr(nul, '\0', (size_t)(to + text.n - nul))) != NULL) {
-        *nul++ = ' ';
+    for (size_t at = 0; (at = str_find_char(text, '\0', at)) != SIZE_MAX; at++) {
+        to[at] = ' '; /* looked for in the original: the copy is not to be read back yet */
     }
 }
 

@@ -22,11 +22,14 @@ struct framer {
     size_t keep;          /* of those, bytes that the next frame begins with again */
     uint64_t base_offset; /* original offset of raw[0] */
     uint64_t base_newlines;
+    uint64_t counted; /* newlines of the current frame, NOT_COUNTED when not known */
     bool continued;
     bool inside_line; /* the last byte that came is no '\n' */
     VEC_OF(struct cut) cuts;
     struct arena *arena;
 };
+
+#define NOT_COUNTED UINT64_MAX
 
 typedef char bytes16 __attribute__((vector_size(16)));
 typedef unsigned char ubytes16 __attribute__((vector_size(16)));
@@ -58,6 +61,7 @@ struct framer *framer_new(struct arena *a)
 {
     struct framer *f = arena_alloc(a, sizeof *f);
     f->arena = a;
+    f->counted = NOT_COUNTED;
     f->raw = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
     f->clean = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
     return f;
@@ -68,11 +72,24 @@ void framer_reset(struct framer *f)
     f->fill = 0;
     f->framed = 0;
     f->keep = 0;
+    f->counted = NOT_COUNTED;
     f->base_offset = 0;
     f->base_newlines = 0;
     f->continued = false;
     f->inside_line = false;
     f->cuts.count = 0;
+}
+
+/* Newlines of the current frame's bytes that the next one does not begin with again. An unfinished
+ * frame, of which bytes are kept, has none. */
+static uint64_t frame_newlines(const struct framer *f)
+{
+    return f->counted != NOT_COUNTED ? f->counted : count_newlines(f->raw, f->framed - f->keep);
+}
+
+void framer_counted(struct framer *f, uint64_t newlines)
+{
+    f->counted = newlines;
 }
 
 /* Drops the frame that was given out and moves the rest to the front. */
@@ -82,12 +99,13 @@ static void consume(struct framer *f)
     if (gone == 0) {
         return;
     }
-    f->base_newlines += count_newlines(f->raw, gone);
+    f->base_newlines += frame_newlines(f);
     f->base_offset += gone;
     memmove(f->raw, f->raw + gone, f->fill - gone);
     f->fill -= gone;
     f->framed = 0;
     f->keep = 0;
+    f->counted = NOT_COUNTED;
 }
 
 char *framer_space(struct framer *f, size_t *ret_n)
@@ -220,7 +238,7 @@ struct piece frame_piece(struct frame_cursor *c, size_t n)
 
 uint64_t framer_newlines(const struct framer *f)
 {
-    return f->base_newlines + count_newlines(f->raw, f->framed - f->keep);
+    return f->base_newlines + frame_newlines(f);
 }
 
 bool framer_inside_line(const struct framer *f)

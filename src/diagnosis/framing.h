@@ -64,6 +64,9 @@ void framer_commit(struct framer *f, size_t n);
  */
 bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_frame);
 
+/* Tells the number of '\n' in the frame given last, for who has counted them anyway. */
+void framer_counted(struct framer *f, uint64_t newlines);
+
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame);
 
 /* The piece of `n` bytes at the cursor. */

@@ -15,6 +15,7 @@
 enum {
     WORD = 64,
     BLOCK = 32,
+    FRONT = 32, /* bytes in front of the text */
     LANES = 4,
     SHORT = 4 * BLOCK
 };
@@ -23,7 +24,9 @@ struct shapes *shapes_new(struct arena *a, size_t capacity)
 {
     size_t words = capacity / WORD + 3;
     struct shapes *s = arena_alloc(a, sizeof *s);
-    s->text = arena_alloc(a, capacity + WORD + SHAPE_MARGIN);
+    char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN);
+    memset(text, '\n', FRONT);
+    s->text = text + FRONT;
     s->ends = arena_array(a, words, sizeof *s->ends);
     s->digits = arena_array(a, words, sizeof *s->digits);
     s->letters = arena_array(a, words, sizeof *s->letters);
@@ -76,6 +79,21 @@ static uint64_t bits_at(const uint64_t *set, size_t at, size_t n)
     return n < WORD ? v & ~(~0ull << n) : v;
 }
 
+/* SHAPE_HEX_MIN to SHAPE_HEX_MAX '1's, in stores that may overlap: most numbers are short. */
+static inline void fill_ones(char *p, size_t n)
+{
+    const uint64_t ones = 0x3131313131313131u;
+    if (n < sizeof ones) {
+        memcpy(p, &ones, 4);
+        memcpy(p + n - 4, &ones, 4);
+        return;
+    }
+    for (size_t i = 0; i + sizeof ones < n; i += sizeof ones) {
+        memcpy(p + i, &ones, sizeof ones);
+    }
+    memcpy(p + n - sizeof ones, &ones, sizeof ones);
+}
+
 /* The run of hexadecimal digits [from, to): '1's when it is a number of its own. */
 static void take_run(struct shapes *s, size_t from, size_t to)
 {
@@ -90,10 +108,11 @@ static void take_run(struct shapes *s, size_t from, size_t to)
         s->text[from + (size_t)__builtin_ctzll(letters)] == 'e') {
         return; /* an exponent */
     }
-    memset(s->text + from, '1', n);
-    for (size_t i = from; i < to; i++) {
-        s->hex[i / WORD] |= 1ull << i % WORD;
-    }
+    fill_ones(s->text + from, n);
+    size_t shift = from % WORD;
+    uint64_t bits = ~0ull >> (WORD - n);
+    s->hex[from / WORD] |= bits << shift;
+    s->hex[from / WORD + 1] |= shift != 0 ? bits >> (WORD - shift) : 0;
 }
 
 /* Where a letter stands beside a digit, there may be a hexadecimal number. */
@@ -107,12 +126,14 @@ static void take_hex(struct shapes *s)
         uint64_t l = s->letters[i];
         uint64_t mixed = (d & (l >> 1 | s->letters[i + 1] << 63)) |
                          (l & (d >> 1 | s->digits[i + 1] << 63));
-        for (; mixed != 0; mixed &= mixed - 1) {
+        if (done > i * WORD) { /* a run that began in the word before */
+            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
+        }
+        while (mixed != 0) {
             size_t at = i * WORD + (size_t)__builtin_ctzll(mixed);
-            if (at >= done) {
-                done = run_end(s, at);
-                take_run(s, run_begin(s, at), done);
-            }
+            done = run_end(s, at);
+            take_run(s, run_begin(s, at), done);
+            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
         }
     }
 }
@@ -213,19 +234,6 @@ void shapes_take(struct shapes *s, const char *p, size_t n)
     shapes_take_plain(s, p, n);
 }
 
-size_t shapes_line(const struct shapes *s, size_t at)
-{
-    size_t word = at / WORD;
-    uint64_t ends = s->ends[word] >> at % WORD;
-    if (ends != 0) {
-        return (size_t)__builtin_ctzll(ends);
-    }
-    do {
-        ends = s->ends[++word];
-    } while (ends == 0);
-    return word * WORD + (size_t)__builtin_ctzll(ends) - at;
-}
-
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
 {
     uint64_t any = 0;
@@ -240,7 +248,7 @@ bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
 #define MIX_2 0x27d4eb2f165667c5u
 #define MIX_3 0x9fb21c651e98df25u
 
-static uint64_t finish(const uint64_t lane[LANES], size_t n)
+static inline uint64_t finish(const uint64_t lane[LANES], size_t n)
 {
     uint64_t h = lane[0] * MIX_0 + lane[1] * MIX_1 + (lane[2] ^ lane[0] >> 32) * MIX_2 +
                  (lane[3] ^ lane[1] >> 32) * MIX_3 + n;
@@ -272,7 +280,7 @@ AVX2 static inline __m256i load(const void *p)
 }
 
 /* SHORT bytes at a time, whatever the length: branches that go either way cost more. */
-AVX2 static uint64_t hash_avx2(const char *shape, size_t n)
+AVX2 static inline uint64_t hash_avx2(const char *shape, size_t n)
 {
     const __m256i step = _mm256_set1_epi64x((long long)KEY_STEP);
     __m256i key = _mm256_set1_epi64x((long long)KEY_FIRST);
@@ -292,13 +300,8 @@ AVX2 static uint64_t hash_avx2(const char *shape, size_t n)
 }
 #endif
 
-uint64_t shape_hash(const char *shape, size_t n)
+static uint64_t hash_plain(const char *shape, size_t n)
 {
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        return hash_avx2(shape, n);
-    }
-#endif
     uint64_t lane[LANES] = {0};
     for (size_t at = 0; at < n; at += sizeof lane[0]) {
         uint64_t v = 0;
@@ -308,4 +311,58 @@ uint64_t shape_hash(const char *shape, size_t n)
         lane[i] ^= lane[i] >> 32;
     }
     return finish(lane, n);
+}
+
+uint64_t shape_hash(const char *shape, size_t n)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        return hash_avx2(shape, n);
+    }
+#endif
+    return hash_plain(shape, n);
+}
+
+/* shapes_lines() around one of the hashes, which the compiler puts in. */
+static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
+                                                              struct shape_line *lines, size_t max,
+                                                              uint64_t (*hash)(const char *shape,
+                                                                               size_t n))
+{
+    size_t count = 0;
+    size_t from = *at;
+    size_t word = from / WORD;
+    uint64_t ends = from < s->n ? s->ends[word] & ~0ull << from % WORD : 0;
+    while (from < s->n && count < max) {
+        while (ends == 0) { /* behind the text there is one */
+            ends = s->ends[++word];
+        }
+        size_t end = word * WORD + (size_t)__builtin_ctzll(ends);
+        ends &= ends - 1;
+        struct shape_line *line = &lines[count++];
+        line->at = (uint32_t)from;
+        line->n = (uint32_t)(end - from);
+        line->hash = line->n != 0 && line->n <= SHAPE_MAX ? hash(s->text + from, line->n) : 0;
+        from = end + 1;
+    }
+    *at = from;
+    return count;
+}
+
+#if defined(__x86_64__)
+AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
+                              size_t max)
+{
+    return cut_lines(s, at, lines, max, hash_avx2);
+}
+#endif
+
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        return lines_avx2(s, at, lines, max);
+    }
+#endif
+    return cut_lines(s, at, lines, max, hash_plain);
 }

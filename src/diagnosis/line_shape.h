@@ -20,13 +20,14 @@
 enum {
     SHAPE_MARGIN = 128, /* bytes behind a text that are read with it and count for nothing */
     SHAPE_HEX_MIN = 4,  /* length of a hexadecimal number */
-    SHAPE_HEX_MAX = 64
+    SHAPE_HEX_MAX = 64,
+    SHAPE_MAX = 512 /* longer lines get no hash and are not remembered */
 };
 
 /* The shapes of all lines of a text, and where the lines end. */
 struct shapes {
     size_t n;
-    char *text;        /* n bytes and a margin; '\r' as '\n' */
+    char *text;        /* n bytes and a margin; '\r' as '\n', and a '\n' in front */
     uint64_t *ends;    /* bit sets over the bytes: '\n' and '\r', and one behind the text */
     uint64_t *digits;  /* 0-9 */
     uint64_t *letters; /* a-f */
@@ -42,8 +43,15 @@ void shapes_take(struct shapes *s, const char *p, size_t n);
 /* The same byte by byte, for processors without AVX2 and for tests. */
 void shapes_take_plain(struct shapes *s, const char *p, size_t n);
 
-/* Length of the line that begins at `at`, which is not behind the text. */
-size_t shapes_line(const struct shapes *s, size_t at);
+/* A line of the text, without its end. */
+struct shape_line {
+    uint64_t hash; /* shape_hash(), when the line is neither empty nor longer than SHAPE_MAX */
+    uint32_t at;
+    uint32_t n;
+};
+
+/* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. */
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max);
 
 /* True when the line of `n` bytes at `at` has hexadecimal numbers. */
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);

@@ -13,7 +13,8 @@ enum {
     SNIFF_LINES = 12,
     BINARY_SAMPLE = 2048,
     BARS_EXACT = 4096,
-    BAR_STRIDE = 8
+    BAR_STRIDE = 8,
+    LINES_AHEAD = 64 /* lines whose shapes are looked up together */
 };
 
 /* A kernel log given as a training log: most of its first lines have the kernel's form. */
@@ -42,10 +43,10 @@ static void sniff(struct log_reader *r, const struct frame *frame)
     r->has_train |= !r->kernel;
 }
 
-static void set_context(const struct log_reader *r, struct line_context *c, struct piece piece,
-                        size_t hit)
+static void set_context(const struct log_reader *r, struct line_context *c,
+                        const struct piece *piece, size_t hit)
 {
-    size_t n = piece.text.n;
+    size_t n = piece->text.n;
     size_t from = 0;
     size_t to = n;
     if (n > CAPTURE_WINDOW) {
@@ -53,8 +54,8 @@ static void set_context(const struct log_reader *r, struct line_context *c, stru
         to = from + CAPTURE_WINDOW < n ? from + CAPTURE_WINDOW : n;
     }
     *c = (struct line_context){
-        .piece = piece,
-        .window = str_slice(piece.text, from, to),
+        .piece = *piece,
+        .window = str_slice(piece->text, from, to),
         .hit = hit,
         .source = r->source,
         .file = r->file_count,
@@ -226,12 +227,13 @@ struct candidates {
 };
 
 /* One piece; without candidates only when a reader wants every line. */
-static void handle_piece(struct log_reader *r, struct piece piece, const struct candidates *known)
+static void handle_piece(struct log_reader *r, const struct piece *piece,
+                         const struct candidates *known)
 {
     struct line_context c;
     struct scan_hit *hits = known->hits;
-    size_t hit = known->count != 0 ? hits[0].hit : piece.text.n;
-    set_context(r, &c, piece, hit < piece.text.n ? hit : piece.text.n);
+    size_t hit = known->count != 0 ? hits[0].hit : piece->text.n;
+    set_context(r, &c, piece, hit < piece->text.n ? hit : piece->text.n);
     size_t count = confirm_hits(r, &c, hits, known->count, known->fresh);
     if (count == 0 && !wants_lines(r)) {
         return;
@@ -301,7 +303,7 @@ static void read_waiting_bar(struct log_reader *r)
                            .known = true};
     struct piece piece = r->waiting_bar;
     r->waiting_bar.text.p = NULL;
-    handle_piece(r, piece, &(struct candidates){.hits = &hit, .count = 1});
+    handle_piece(r, &piece, &(struct candidates){.hits = &hit, .count = 1});
 }
 
 /*
@@ -309,10 +311,18 @@ static void read_waiting_bar(struct log_reader *r)
  * a file one in BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
  * another mark beside and is always read.
  */
-static bool passes_over_bar(struct log_reader *r, struct piece piece)
+static bool is_passed_over(uint64_t bar)
 {
-    bool pass = ++r->bars > BARS_EXACT && r->bars % BAR_STRIDE != 0 && !wants_lines(r);
-    r->waiting_bar = pass ? piece : (struct piece){0};
+    return bar > BARS_EXACT && bar % BAR_STRIDE != 0;
+}
+
+static bool passes_over_bar(struct log_reader *r, const struct piece *piece)
+{
+    bool pass = is_passed_over(++r->bars) && !wants_lines(r);
+    r->waiting_bar.text.p = NULL;
+    if (pass) {
+        r->waiting_bar = *piece;
+    }
     return pass;
 }
 
@@ -325,75 +335,174 @@ static void from_entry(const struct shape_entry *e, size_t n, struct scan_hit hi
     }
 }
 
-/* What is known of the line at `at` of the frame from its shape, or what the scanner finds in it. */
-static enum status candidates_of(struct log_reader *r, struct piece piece, size_t at,
-                                 struct scan_hit stored[SHAPE_IDS_MAX],
-                                 struct candidates *ret_known, struct err *err)
+/* The entry of the line's shape when that came up earlier in this batch, else NULL. */
+static struct shape_entry *new_shape(const struct log_reader *r, const struct shape_line *line)
 {
-    struct candidates known = {0};
-    size_t n = piece.text.n;
-    struct line_shape shape = {.text = r->frame_shapes->text + at, .n = n};
-    bool by_shape = n <= SHAPE_MAX && r->by_shape;
-    if (by_shape) {
-        shape.hash = shape_hash(shape.text, n);
-        known.shape = shape_cache_find(r->shapes, &shape);
+    if (line->n == 0 || line->n > SHAPE_MAX || !r->by_shape) {
+        return NULL;
     }
-    if (known.shape != NULL && known.shape->count <= SHAPE_IDS_MAX) {
-        from_entry(known.shape, n, stored);
-        known.hits = stored;
-        known.count = known.shape->count;
-        *ret_known = known;
-        return ST_OK;
-    }
-    TRY(scanner_line(r->scanner, piece.text, shape.text, 0, n, &known.hits, &known.count, err));
-    if (by_shape && known.shape == NULL) {
-        shape.hex = shapes_have_hex(r->frame_shapes, at, n);
+    const struct line_shape shape = {
+        .text = r->frame_shapes->text + line->at, .n = line->n, .hash = line->hash};
+    return shape_cache_find_new(r->shapes, &shape);
+}
+
+/* What the scanner finds in a line; `shape` is the entry of its shape, or NULL when that is new. */
+static enum status scan_line(struct log_reader *r, const struct piece *piece,
+                             const struct shape_line *line, struct shape_entry *entry,
+                             struct candidates *ret_known, struct err *err)
+{
+    struct candidates known = {.shape = entry};
+    const char *text = r->frame_shapes->text + line->at;
+    TRY(scanner_line(r->scanner, piece->text, text, 0, line->n, &known.hits, &known.count, err));
+    if (entry == NULL && line->n != 0 && line->n <= SHAPE_MAX && r->by_shape) {
+        const struct line_shape shape = {.text = text, .n = line->n, .hash = line->hash};
         known.fresh = shape_cache_add(r->shapes, &shape);
+        if (known.fresh != NULL) {
+            known.fresh->hex = shapes_have_hex(r->frame_shapes, line->at, line->n);
+        }
     }
     *ret_known = known;
     return ST_OK;
 }
 
-static enum status read_line(struct log_reader *r, struct piece piece, size_t at, struct err *err)
+/* A line with what is known of it: to the readers, when it is of use to one. */
+static void read_known(struct log_reader *r, const struct piece *piece, struct candidates *known)
+{
+    bool wanted = wants_lines(r);
+    if (known->count == 0 && !wanted) {
+        return;
+    }
+    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    if (known->count == 1 && known->hits[0].id == bar) {
+        if (known->fresh != NULL) {
+            learn(r, known->fresh, known->hits[0].id, true);
+            known->fresh = NULL;
+        }
+        if (passes_over_bar(r, piece)) {
+            return;
+        }
+    } else if (wanted || known->hits[known->count - 1].id > bar) {
+        read_waiting_bar(r);
+    }
+    handle_piece(r, piece, known);
+}
+
+static enum status read_line(struct log_reader *r, const struct piece *piece,
+                             const struct shape_line *line, struct shape_entry *entry,
+                             struct err *err)
 {
     struct scan_hit stored[SHAPE_IDS_MAX];
     struct candidates known;
-    TRY(candidates_of(r, piece, at, stored, &known, err));
-    if (known.count == 0 && !wants_lines(r)) {
-        return ST_OK;
+    if (entry != NULL && entry->count <= SHAPE_IDS_MAX) {
+        from_entry(entry, line->n, stored);
+        known = (struct candidates){.hits = stored, .count = entry->count, .shape = entry};
+    } else {
+        TRY(scan_line(r, piece, line, entry, &known, err));
     }
-    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
-    if (known.count == 1 && known.hits[0].id == bar) {
-        if (known.fresh != NULL) {
-            learn(r, known.fresh, known.hits[0].id, true);
-            known.fresh = NULL;
-        }
-        if (passes_over_bar(r, piece)) {
-            return ST_OK;
-        }
-    } else if (wants_lines(r) || known.hits[known.count - 1].id > bar) {
-        read_waiting_bar(r);
-    }
-    handle_piece(r, piece, &known);
+    read_known(r, piece, &known);
     return ST_OK;
 }
 
 /* A part of a piece that is longer than a frame. Of what two parts have in common, each owns half. */
-static enum status read_window(struct log_reader *r, const struct frame *frame, struct piece piece,
-                               struct err *err)
+static enum status read_window(struct log_reader *r, const struct frame *frame,
+                               const struct piece *piece, struct err *err)
 {
     const size_t half = FRAME_OVERLAP / 2;
-    size_t n = piece.text.n;
-    bool first = piece.text.p == frame->p;
+    size_t n = piece->text.n;
+    bool first = piece->text.p == frame->p;
     size_t from = first && frame->continued && n > half ? half : 0;
     size_t to = frame->unfinished && n > half ? n - half : n;
     struct candidates known = {0};
-    const char *shape = r->frame_shapes->text + (piece.text.p - frame->p);
-    TRY(scanner_line(r->scanner, piece.text, shape, from, to, &known.hits, &known.count, err));
-    known.count = drop_repeated(r, known.hits, known.count, piece.line);
+    const char *shape = r->frame_shapes->text + (piece->text.p - frame->p);
+    TRY(scanner_line(r->scanner, piece->text, shape, from, to, &known.hits, &known.count, err));
+    known.count = drop_repeated(r, known.hits, known.count, piece->line);
     if (known.count != 0) {
         read_waiting_bar(r);
         handle_piece(r, piece, &known);
+    }
+    return ST_OK;
+}
+
+/* Lines of a frame that are looked at together, and what is known of their shapes. */
+struct batch {
+    size_t count;
+    struct shape_line lines[LINES_AHEAD];
+    struct shape_entry *entries[LINES_AHEAD]; /* NULL: not known */
+    uint64_t newlines[LINES_AHEAD];           /* before the line */
+    uint64_t useful;                          /* bit i: line i may be of use to someone */
+};
+
+/* Most lines have a shape that is known to be of no use to anyone. The first and the last line of a
+ * frame are always looked at: they can be parts of a longer piece. */
+static void weigh(const struct frame *frame, struct batch *b, uint64_t *newlines)
+{
+    b->useful = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        const struct shape_line *line = &b->lines[i];
+        const struct shape_entry *e = b->entries[i];
+        size_t end = line->at + line->n;
+        bool inside = line->at != 0 && end < frame->n;
+        bool idle = inside && (line->n == 0 || (e != NULL && e->count == 0));
+        b->newlines[i] = *newlines;
+        b->useful |= (uint64_t)!idle << i;
+        *newlines += end < frame->n && frame->p[end] == '\n';
+    }
+}
+
+/* One line of a frame; `entry` is that of its shape, as far as it was known before this batch. */
+static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
+                              const struct shape_line *line, struct shape_entry *entry,
+                              struct err *err)
+{
+    const struct frame *frame = cursor->frame;
+    struct piece piece = frame_piece(cursor, line->n);
+    if ((line->at == 0 && frame->continued) ||
+        (line->at + line->n == frame->n && frame->unfinished)) {
+        return read_window(r, frame, &piece, err);
+    }
+    if (line->n == 0 && !wants_lines(r)) {
+        return ST_OK;
+    }
+    entry = entry != NULL ? entry : new_shape(r, line);
+    return read_line(r, &piece, line, entry, err);
+}
+
+/* The line is a bar and nothing else, by its shape, and may be passed over while nobody wants all lines:
+ * the short way through read_known(). */
+static bool skip_bar(struct log_reader *r, struct frame_cursor *cursor,
+                     const struct shape_line *line, const struct shape_entry *entry, uint32_t bar)
+{
+    bool inside = line->at != 0 && line->at + line->n < cursor->frame->n;
+    if (!inside || entry == NULL || entry->count != 1 || entry->ids[0] != bar ||
+        !is_passed_over(r->bars + 1)) {
+        return false;
+    }
+    r->bars++;
+    r->waiting_bar = frame_piece(cursor, line->n);
+    return true;
+}
+
+static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor,
+                               const struct batch *b, struct err *err)
+{
+    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    bool all = wants_lines(r);
+    for (size_t i = 0; i < b->count; i++) {
+        uint64_t left = (all ? ~0ull : b->useful) >> i;
+        if (left == 0) {
+            break;
+        }
+        i += (size_t)__builtin_ctzll(left);
+        if (i >= b->count) {
+            break;
+        }
+        cursor->at = b->lines[i].at;
+        cursor->newlines = b->newlines[i];
+        if (!all && skip_bar(r, cursor, &b->lines[i], b->entries[i], bar)) {
+            continue;
+        }
+        TRY(visit_line(r, cursor, &b->lines[i], b->entries[i], err));
+        all = wants_lines(r);
     }
     return ST_OK;
 }
@@ -402,21 +511,23 @@ static enum status read_window(struct log_reader *r, const struct frame *frame, 
 static enum status walk(struct log_reader *r, const struct frame *frame, struct err *err)
 {
     struct frame_cursor cursor;
+    struct batch b;
+    size_t at = 0;
     frame_cursor_init(&cursor, frame);
+    const uint64_t before = cursor.newlines;
+    uint64_t newlines = before;
     shapes_take(r->frame_shapes, frame->p, frame->n);
-    while (cursor.at < frame->n) {
-        size_t n = shapes_line(r->frame_shapes, cursor.at);
-        bool windowed = (cursor.at == 0 && frame->continued) ||
-                        (cursor.at + n == frame->n && frame->unfinished);
-        struct piece piece = frame_piece(&cursor, n);
-        if (windowed) {
-            TRY(read_window(r, frame, piece, err));
-        } else if (n != 0 || wants_lines(r)) {
-            TRY(read_line(r, piece, cursor.at, err));
+    while ((b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD)) != 0) {
+        if (r->by_shape) {
+            shape_cache_find_lines(r->shapes, r->frame_shapes->text, b.lines, b.count, b.entries);
+        } else {
+            memset(b.entries, 0, sizeof b.entries);
         }
-        frame_cursor_next(&cursor, n);
+        weigh(frame, &b, &newlines);
+        TRY(visit_batch(r, &cursor, &b, err));
     }
     read_waiting_bar(r);
+    framer_counted(r->framer, newlines - before);
     return ST_OK;
 }
 

@@ -9,9 +9,10 @@
 
 struct metric_layout;
 
-/* From a line that was read; `body_at` is where its body began (behind time and rank). */
+/* From a line that was read; `body_at` is where its body began (behind time and rank). SHAPE_MARGIN bytes
+ * behind a body must be readable, here and below. */
 struct metric_layout *metric_layout_new(struct arena *a, const struct metric_line *line,
-                                        size_t body_at) MUST_USE RETURNS_NONNULL;
+                                        struct str body, size_t body_at) MUST_USE RETURNS_NONNULL;
 
 /*
  * The metrics of another body of the same shape, as metric_line_parse() gives them. False when they

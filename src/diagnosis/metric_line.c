@@ -115,6 +115,12 @@ static double scaled(double v, int exponent)
     return exponent >= 0 ? v * powers[exponent] : v / powers[-exponent];
 }
 
+double metric_scale(double digits, int exponent)
+{
+    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
+    return digits != 0 ? scaled(digits, exponent) : 0;
+}
+
 static bool word_at(struct str s, size_t at, const char *word)
 {
     size_t n = strlen(word);
@@ -127,6 +133,42 @@ static bool word_at(struct str s, size_t at, const char *word)
         }
     }
     return at + n == s.n || !word_char(s.p[at + n]);
+}
+
+enum {
+    EXACT_DIGITS = 15, /* all numbers of so many are doubles */
+    FRACTION_MAX = 18  /* digits behind the point that count */
+};
+
+/* Digits from *at on, into *value; moves *at behind them and gives their number. */
+static size_t read_digits(struct str s, size_t *at, uint64_t *value)
+{
+    size_t i = *at;
+    uint64_t v = *value;
+    for (; i < s.n && s.p[i] >= '0' && s.p[i] <= '9'; i++) {
+        v = v * 10 + (uint64_t)(s.p[i] - '0');
+    }
+    size_t count = i - *at;
+    *at = i;
+    *value = v;
+    return count;
+}
+
+/* The digits of `text`, of which those behind FRACTION_MAX of a fraction do not count. */
+static double many_digits(struct str text)
+{
+    double v = 0;
+    bool fraction = false;
+    int behind = 0;
+    for (size_t i = 0; i < text.n; i++) {
+        if (text.p[i] == '.') {
+            fraction = true;
+        } else if (behind < FRACTION_MAX) {
+            v = v * 10 + (text.p[i] - '0');
+            behind += fraction;
+        }
+    }
+    return v;
 }
 
 double metric_number(struct str s, size_t *ret_length)
@@ -146,24 +188,20 @@ double metric_number(struct str s, size_t *ret_length)
             return minus ? -INFINITY : INFINITY;
         }
     }
-    double v = 0;
-    int exponent = 0;
-    size_t digits = 0;
-    for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9'; at++, digits++) {
-        v = v * 10 + (s.p[at] - '0');
-    }
+    size_t from = at;
+    uint64_t exact = 0;
+    size_t digits = read_digits(s, &at, &exact);
+    size_t behind = 0;
     if (at < s.n && s.p[at] == '.') {
         at++;
-        for (; at < s.n && s.p[at] >= '0' && s.p[at] <= '9'; at++, digits++) {
-            if (exponent > -18) {
-                v = v * 10 + (s.p[at] - '0');
-                exponent--;
-            }
-        }
+        behind = read_digits(s, &at, &exact);
+        digits += behind;
     }
     if (digits == 0) {
         return NAN;
     }
+    double v = digits <= EXACT_DIGITS ? (double)exact : many_digits(str_slice(s, from, at));
+    int exponent = behind < FRACTION_MAX ? -(int)behind : -FRACTION_MAX;
     if (at + 1 < s.n && (s.p[at] == 'e' || s.p[at] == 'E')) {
         size_t e = at + 1 + (s.p[at + 1] == '-' || s.p[at + 1] == '+');
         int power = 0;
@@ -176,8 +214,7 @@ double metric_number(struct str s, size_t *ret_length)
             at = e;
         }
     }
-    exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
-    v = v != 0 ? scaled(v, exponent) : 0;
+    v = metric_scale(v, exponent);
     *ret_length = at;
     return minus ? -v : v;
 }
@@ -461,105 +498,4 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         }
     }
     out->count = kept;
-}
-
-/* Bars of trainers have no label, or a short one: most need no search for words. */
-static bool has_letters(struct str text)
-{
-    for (size_t i = 0; i < text.n; i++) {
-        if (((unsigned char)text.p[i] | 0x20) >= 'a' && ((unsigned char)text.p[i] | 0x20) <= 'z') {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool has_word(struct str text, const char *const *words, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (str_has(text, words[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Where the last "12/600 [" of the line is; the position of its '['. */
-static size_t bar_bracket(struct str line)
-{
-    for (size_t i = line.n; i-- > 3;) {
-        if (line.p[i] == '[' && line.p[i - 1] == ' ' && isdigit((unsigned char)line.p[i - 2]) &&
-            i + 1 < line.n && isdigit((unsigned char)line.p[i + 1])) {
-            return i;
-        }
-    }
-    return SIZE_MAX;
-}
-
-/* Seconds per step from " 2.40s/it" or "1.31it/s" inside the brackets. */
-static double bar_rate(struct str in, bool *ret_steps)
-{
-    size_t per_second = str_find(in, "it/s", 0);
-    size_t per_step = str_find(in, "s/it", 0);
-    *ret_steps = per_second != SIZE_MAX || per_step != SIZE_MAX;
-    size_t unit = per_step != SIZE_MAX ? per_step : per_second;
-    if (!*ret_steps || unit == 0) {
-        return NAN;
-    }
-    size_t from = unit;
-    while (from != 0 && (isdigit((unsigned char)in.p[from - 1]) || in.p[from - 1] == '.')) {
-        from--;
-    }
-    size_t length;
-    double v = metric_number(str_slice(in, from, unit), &length);
-    return length == 0 || !(v > 0) ? NAN : per_step != SIZE_MAX ? v : 1 / v;
-}
-
-bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
-{
-    static const char *const other[] = {
-        "oading",  "Map",        "okeniz",     "Convert", "Dropping", "ownload", "Fetch",
-        "Generat", "Filter",     "Resolv",     "Saving",  "Process",  "Captur",  "Evaluat",
-        "Valid",   "Sanity",     "Pack",       "Group",   "Prepar",   "Upload",  "Extract",
-        "Quantiz", "Prediction", "Predicting", "Testing", "Casting",  "caching", "Caching",
-        "Merging", "Sampling",   "examples"};
-    size_t bracket = bar_bracket(line);
-    if (bracket == SIZE_MAX) {
-        return false;
-    }
-    size_t d = bracket - 1; /* behind the total */
-    size_t total_from = d;
-    while (total_from != 0 && isdigit((unsigned char)line.p[total_from - 1])) {
-        total_from--;
-    }
-    size_t slash = total_from;
-    if (slash == 0 || line.p[slash - 1] != '/') {
-        return false;
-    }
-    size_t done_from = slash - 1;
-    while (done_from != 0 && isdigit((unsigned char)line.p[done_from - 1])) {
-        done_from--;
-    }
-    uint64_t done;
-    uint64_t total;
-    if (str_to_u64(str_slice(line, done_from, slash - 1), 10, &done) != ST_OK ||
-        str_to_u64(str_slice(line, total_from, d), 10, &total) != ST_OK || done > INT64_MAX ||
-        total > INT64_MAX || done > total) {
-        return false;
-    }
-    size_t close = str_find_char(line, ']', bracket);
-    struct str in = str_slice(line, bracket, close == SIZE_MAX ? line.n : close);
-    struct str label = str_slice(line, done_from > 160 ? done_from - 160 : 0, done_from);
-    bool steps;
-    double rate = bar_rate(in, &steps);
-    bool labelled = has_letters(label);
-    *ret_bar = (struct progress_bar){
-        .done = (int64_t)done,
-        .total = (int64_t)total,
-        .seconds_per_step = rate,
-        .loading = labelled && str_has(label, "oading"),
-        .training = steps && !(labelled && has_word(label, other, ARRAY_LEN(other))) &&
-                    !has_word(in, &other[ARRAY_LEN(other) - 1], 1),
-    };
-    return true;
 }

@@ -47,6 +47,9 @@ struct progress_bar {
 /* False when the line shows no bar. A line may hold several; the last one counts. */
 bool progress_bar_parse(struct str line, struct progress_bar *ret_bar);
 
+/* `digits` times ten to the power of `exponent`, as metric_number() makes it. */
+double metric_scale(double digits, int exponent);
+
 /* A number at the front of `s`, nan and inf in any case; *ret_length is its length, 0 without. */
 double metric_number(struct str s, size_t *ret_length);
 

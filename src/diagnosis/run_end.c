@@ -148,7 +148,7 @@ static void read_metrics(const struct line_context *line, struct shape_entry *sh
     }
     metric_line_parse(body, ret_line);
     if (shape != NULL && shape->layout == NULL) {
-        shape->layout = metric_layout_new(shapes, ret_line, body_at);
+        shape->layout = metric_layout_new(shapes, ret_line, body, body_at);
     }
 }
 

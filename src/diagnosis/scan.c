@@ -33,7 +33,7 @@ struct db_head {
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB8";
+static const char MAGIC[8] = "ASSAYDB9";
 
 struct scanner {
     struct arena *arena;
@@ -185,9 +185,7 @@ static struct sieve *sieve_from(struct arena *a, const struct db_head *head, con
     memcpy(needles, bytes + sets_size, needles_size);
     for (size_t i = 0; i < head->needles; i++) {
         const struct packed_needle *n = &needles[i];
-        size_t stretch = n->n >= 11 ? 11 : n->n >= 5 ? 5 : 0;
-        if (n->id >= id_count || n->n < NEEDLE_MIN || n->n > NEEDLE_MAX ||
-            n->stretch + stretch > n->n || n->before >= head->sets || n->after >= head->sets) {
+        if (n->id >= id_count || !packed_needle_is_valid(n, head->sets)) {
             return NULL;
         }
     }

@@ -91,7 +91,7 @@ bool scanner_sees_shapes(const struct scanner *s);
 
 /*
  * Candidates of a line, each once, by rising id; valid until the next call. `shape` is the line's
- * shape, SHAPE_MARGIN bytes behind it can be read. Only matches count that end after `from` and not after `to`.
+ * shape with its ends, as sieve_run() wants it. Only matches count that end after `from` and not after `to`.
  */
 enum status scanner_line(struct scanner *s, struct str line, const char *shape, size_t from,
                          size_t to, struct scan_hit **ret_hits, size_t *ret_count,

@@ -38,8 +38,8 @@ struct series_set *series_set_new(struct arena *a)
 
 static struct growing *find(struct series_set *set, const char *name, int rank)
 {
-    for (size_t i = 0; i < set->items.count; i++) {
-        size_t at = (set->hint + i) % set->items.count;
+    for (size_t i = 0, at = set->hint; i < set->items.count; i++, at++) {
+        at = at < set->items.count ? at : 0;
         struct growing *g = set->items.items[at];
         if (g->s.rank == rank && strcmp(g->s.name, name) == 0) {
             set->hint = at + 1;

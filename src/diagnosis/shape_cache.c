@@ -4,10 +4,15 @@
 
 #include <string.h>
 
+#if defined(__x86_64__)
+# include <immintrin.h>
+#endif
+
 enum {
     ENTRIES_MAX = 4096,
     SLOTS = 2 * ENTRIES_MAX,
-    SEEN_ONCE = 1 << 14
+    SEEN_ONCE = 1 << 14,
+    CACHE_LINE = 64
 };
 
 struct slot {
@@ -19,6 +24,7 @@ struct shape_cache {
     struct arena *arena; /* of itself, texts and layouts */
     struct arena_mark empty;
     size_t count;
+    size_t looked_at; /* `count` at the last shape_cache_find_lines() */
     struct slot slots[SLOTS];
     struct shape_entry entries[ENTRIES_MAX];
     uint32_t seen[SEEN_ONCE]; /* tags of shapes that came once */
@@ -58,40 +64,138 @@ struct arena *shape_cache_arena(struct shape_cache *c)
 }
 
 /* The slot of the shape, or the free one where it would be. */
-static const struct slot *slot_of(const struct shape_cache *c, const struct line_shape *shape)
+static inline __attribute__((always_inline)) const struct slot *slot_of(
+    const struct shape_cache *c, const char *text, size_t n, uint64_t hash,
+    bool (*equal)(const char *a, const char *b, size_t n))
 {
-    size_t at = shape->hash % SLOTS;
+    size_t at = hash % SLOTS;
     for (; c->slots[at].entry != 0; at = (at + 1) % SLOTS) {
         const struct shape_entry *e = &c->entries[c->slots[at].entry - 1];
-        if (c->slots[at].tag == tag_of(shape->hash) && e->n == shape->n &&
-            memcmp(e->text, shape->text, shape->n) == 0) {
+        if (c->slots[at].tag == tag_of(hash) && e->n == n && equal(e->text, text, n)) {
             break;
         }
     }
     return &c->slots[at];
 }
 
-struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape)
+static inline bool equal_plain(const char *a, const char *b, size_t n)
 {
-    const struct slot *slot = slot_of(c, shape);
+    return memcmp(a, b, n) == 0;
+}
+
+struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape)
+{
+    if (c->count == c->looked_at) {
+        return NULL;
+    }
+    const struct slot *slot = slot_of(c, shape->text, shape->n, shape->hash, equal_plain);
     return slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
+}
+
+/* The entry that the first slot of the line speaks of; any one when that is free. */
+static const struct shape_entry *first_entry(const struct shape_cache *c,
+                                             const struct shape_line *line)
+{
+    uint32_t entry = c->slots[line->hash % SLOTS].entry;
+    return &c->entries[entry != 0 ? entry - 1 : 0];
+}
+
+static void prefetch(const struct shape_cache *c, const struct shape_line *lines, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(&c->slots[lines[i].hash % SLOTS]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(first_entry(c, &lines[i]));
+    }
+    for (size_t i = 0; i < count; i++) {
+        const char *text = first_entry(c, &lines[i])->text;
+        __builtin_prefetch(text);
+        __builtin_prefetch(text + CACHE_LINE);
+    }
+}
+
+static inline __attribute__((always_inline)) void find_lines(
+    struct shape_cache *c, const char *text, const struct shape_line *lines, size_t count,
+    struct shape_entry **entries, bool (*equal)(const char *a, const char *b, size_t n))
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct shape_line *line = &lines[i];
+        entries[i] = NULL;
+        if (line->n != 0 && line->n <= SHAPE_MAX) {
+            const struct slot *slot = slot_of(c, text + line->at, line->n, line->hash, equal);
+            entries[i] = slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
+        }
+    }
+}
+
+#if defined(__x86_64__)
+# define AVX2 __attribute__((target("avx2")))
+
+AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
+{
+    return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(a + at)),
+                            _mm256_loadu_si256((const __m256i *)(b + at)));
+}
+
+/* Blocks that overlap at the end: most lines go through here without a branch that depends on their
+ * length. */
+AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
+{
+    enum {
+        BLOCK = 32
+    };
+
+    if (n < BLOCK || n > 4 * BLOCK) {
+        return memcmp(a, b, n) == 0;
+    }
+    size_t last = n - BLOCK;
+    __m256i d = _mm256_or_si256(differ(a, b, 0), differ(a, b, last));
+    d = _mm256_or_si256(d, differ(a, b, last < BLOCK ? last : BLOCK));
+    d = _mm256_or_si256(d, differ(a, b, last < 2 * BLOCK ? last : 2 * BLOCK));
+    return _mm256_testz_si256(d, d) != 0;
+}
+
+AVX2 static void find_lines_avx2(struct shape_cache *c, const char *text,
+                                 const struct shape_line *lines, size_t count,
+                                 struct shape_entry **entries)
+{
+    find_lines(c, text, lines, count, entries, equal_avx2);
+}
+#endif
+
+void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
+                            size_t count, struct shape_entry **entries)
+{
+    if (c->count == ENTRIES_MAX) {
+        shape_cache_clear(c);
+    }
+    c->looked_at = c->count;
+    prefetch(c, lines, count);
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        find_lines_avx2(c, text, lines, count, entries);
+        return;
+    }
+#endif
+    find_lines(c, text, lines, count, entries, equal_plain);
 }
 
 struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape)
 {
     uint32_t *seen = &c->seen[shape->hash % SEEN_ONCE];
+    if (c->count == ENTRIES_MAX) {
+        return NULL;
+    }
     if (*seen != tag_of(shape->hash)) {
         *seen = tag_of(shape->hash);
         return NULL;
     }
-    if (c->count == ENTRIES_MAX) {
-        shape_cache_clear(c);
-    }
-    struct slot *slot = &c->slots[slot_of(c, shape) - c->slots];
+    size_t at = (size_t)(slot_of(c, shape->text, shape->n, shape->hash, equal_plain) - c->slots);
+    struct slot *slot = &c->slots[at];
     struct shape_entry *e = &c->entries[c->count++];
     *slot = (struct slot){.tag = tag_of(shape->hash), .entry = (uint32_t)c->count};
     *e = (struct shape_entry){.n = (uint16_t)shape->n,
-                              .hex = shape->hex,
                               .text = arena_copy(c->arena, shape->text, shape->n)};
     return e;
 }

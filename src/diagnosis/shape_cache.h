@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What was found out about lines of one shape (line_shape.h). A shape is remembered when it comes a
- * second time, so that texts that never repeat cost nothing; a full cache begins anew.
+ * second time, so that texts that never repeat cost nothing.
  */
 #ifndef ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 #define ASSAY_DIAGNOSIS_SHAPE_CACHE_H
@@ -10,7 +10,6 @@
 #include "diagnosis/metric_line.h"
 
 enum {
-    SHAPE_MAX = 512, /* longer lines are not remembered */
     SHAPE_IDS_MAX = 11,
     SHAPE_TOO_MANY = SHAPE_IDS_MAX + 1 /* `count` of lines that are to be scanned again */
 };
@@ -20,7 +19,6 @@ struct line_shape {
     const char *text;
     size_t n;
     uint64_t hash;
-    bool hex;
 };
 
 struct shape_entry {
@@ -28,7 +26,7 @@ struct shape_entry {
     struct metric_layout *layout; /* where the metrics stand; NULL when not known */
     uint16_t n;
     uint8_t count;
-    bool hex;     /* see line_shape.h */
+    bool hex;     /* it has hexadecimal numbers (line_shape.h): for the caller to set */
     uint16_t ask; /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
 };
@@ -41,10 +39,19 @@ void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 /* Forgets all: what was found out no longer holds. */
 void shape_cache_clear(struct shape_cache *c);
 
-/* The entry of a shape, or NULL. */
-struct shape_entry *shape_cache_find(struct shape_cache *c, const struct line_shape *shape);
+/*
+ * The entries of `count` lines of a text of shapes, NULL for those that have none and for those without
+ * a hash. Done together, so that the waits for memory overlap. What was found stays until the next call:
+ * a full cache begins anew here.
+ */
+void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
+                            size_t count, struct shape_entry **entries);
 
-/* A new entry without candidates, or NULL when this shape comes for the first time. */
+/* The entry of a shape that was added since then, or NULL. */
+struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape);
+
+/* A new entry without candidates, or NULL when this shape comes for the first time or the cache is
+ * full. */
 struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape);
 
 /* Memory that lives as long as the entries. */

@@ -153,6 +153,57 @@ static void bars_of_training_are_told_from_others(void **state)
     assert_false(progress_bar_parse(STR("compiled 3/4 [x]"), &b));
 }
 
+/* Work that is no training step, by what a bar's label says. */
+static void bars_of_other_work_are_no_training(void **state)
+{
+    (void)state;
+    static const char *const labels[] = {"Loading checkpoint shards",
+                                         "Map (num_proc=8)",
+                                         "Tokenizing train",
+                                         "Converting format",
+                                         "Dropping Long",
+                                         "Downloading shards",
+                                         "Fetching 4 files",
+                                         "Generating train split",
+                                         "Filtering",
+                                         "Resolving data files",
+                                         "Saving the dataset",
+                                         "Processed prompts",
+                                         "Capturing CUDA graph shapes",
+                                         "Evaluation",
+                                         "Validation DataLoader 0",
+                                         "Sanity Checking",
+                                         "Packing",
+                                         "Grouping texts",
+                                         "Preparing batches",
+                                         "Uploading files",
+                                         "Extracting prompt",
+                                         "Quantizing weights",
+                                         "Prediction",
+                                         "Predicting DataLoader 0",
+                                         "Testing DataLoader 0",
+                                         "Casting the dataset",
+                                         "caching latents",
+                                         "Caching",
+                                         "Merging",
+                                         "Sampling",
+                                         "Truncating examples"};
+    for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
+        char line[200];
+        struct progress_bar b;
+        snprintf(line, sizeof line, "%s:  50%%|#| 5/10 [00:01<00:01,  4.00it/s]", labels[i]);
+        assert_true(progress_bar_parse(str_of(line), &b));
+        if (b.training || b.loading != (strstr(labels[i], "oading") != NULL)) {
+            fail_msg("the bar '%s' was taken for another", line);
+        }
+    }
+    struct progress_bar b;
+    assert_true(progress_bar_parse(STR("Epoch 3:  50%|#| 5/10 [00:01<00:01,  4.00it/s]"), &b));
+    assert_true(b.training);
+    assert_true(progress_bar_parse(STR("  50%|#| 5/10 [00:01<00:01,  4.00it/s, examples=3]"), &b));
+    assert_false(b.training);
+}
+
 static void first_exception_of_a_chain_is_the_root(void **state)
 {
     (void)state;
@@ -319,6 +370,7 @@ static void two_ranks_make_two_series(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bars_of_other_work_are_no_training),
         cmocka_unit_test(metrics_of_many_frameworks_are_read),
         cmocka_unit_test(prose_about_losses_is_no_metric),
         cmocka_unit_test(the_header_of_a_training_is_no_step),

@@ -7,6 +7,7 @@
 
 #include "diagnosis/digit_blind.h"
 #include "diagnosis/line_shape.h"
+#include "diagnosis/metric_layout.h"
 #include "log_support.h"
 
 static struct arena *arena;
@@ -59,6 +60,32 @@ static void digits_and_hexadecimal_numbers_lose_their_values(void **state)
     assert_shape("12ae", "1111");
 }
 
+/* The lines of a text are those between its ends, whatever number of them is asked for at once. */
+static void assert_lines(const struct shapes *s, const char *text, size_t n)
+{
+    struct shape_line lines[7];
+    size_t at = 0;
+    size_t next = 0;
+    size_t count;
+    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max)) != 0; max = max % 7 + 1) {
+        for (size_t i = 0; i < count; i++) {
+            size_t length = 0;
+            while (at + length < n && text[at + length] != '\n' && text[at + length] != '\r') {
+                length++;
+            }
+            assert_int_equal(lines[i].at, at);
+            assert_int_equal(lines[i].n, length);
+            assert_true(length == 0 || length > SHAPE_MAX ||
+                        lines[i].hash == shape_hash(s->text + at, length));
+            bool hex = memchr(s->text + at, '1', length) != NULL;
+            assert_int_equal(shapes_have_hex(s, at, length), hex);
+            at += length + 1;
+        }
+        assert_int_equal(next, at);
+    }
+    assert_true(at >= n);
+}
+
 /* All that can stand at the borders of words and blocks. */
 static void both_ways_to_make_shapes_agree(void **state)
 {
@@ -83,15 +110,7 @@ static void both_ways_to_make_shapes_agree(void **state)
         shapes_take_plain(plain, text, n);
         assert_int_equal(fast->n, plain->n);
         assert_memory_equal(fast->text, plain->text, n + SHAPE_MARGIN);
-        for (size_t at = 0; at < n;) {
-            size_t length = shapes_line(fast, at);
-            assert_int_equal(length, shapes_line(plain, at));
-            size_t ends = strcspn(arena_copy(arena, text + at, n - at), "\n\r");
-            assert_int_equal(length, ends < n - at ? ends : n - at);
-            bool hex = memchr(fast->text + at, '1', length) != NULL;
-            assert_int_equal(shapes_have_hex(fast, at, length), hex);
-            at += length + 1;
-        }
+        assert_lines(fast, text, n);
     }
 }
 
@@ -234,6 +253,126 @@ static void assert_same(const struct log_facts *a, const struct log_facts *b)
     assert_int_equal(a->run.exit_code, b->run.exit_code);
 }
 
+static uint32_t next_random(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525 + 1013904223;
+    return (*seed >> 12) % below;
+}
+
+/* Words of texts and of faults, with numbers between. */
+static void add_words(struct strbuf *b, uint32_t *seed, uint32_t count)
+{
+    static const char *const words[] = {
+        "loss",   "nan",      "rank",         "step",   "inf",       "the",    "error",  "Error:",
+        "CUDA",   "hipError", "out of",       "memory", "Signal 9",  "NCCL",   "WARN",   "timeout",
+        "grad",   "0x7f3a",   "deadbeef",     "epoch",  "Traceback", "killed", "sample", "saving",
+        "tokens", "t/s",      "\xe2\x96\x88", "ECC",    "Xid 79",    "fault",  "is",     "not"};
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t r = next_random(seed, 3 * ARRAY_LEN(words));
+        if (r < ARRAY_LEN(words)) {
+            strbuf_add(b, str_of(words[r]));
+        } else if (r % 2 == 0) {
+            strbuf_fmt(b, "%u", (unsigned)next_random(seed, 100000));
+        } else {
+            strbuf_fmt(b, "%c%x", 'a' + (int)(r % 26), (unsigned)next_random(seed, 1u << 20));
+        }
+        strbuf_addc(b, " \t:=,"[next_random(seed, 5)]);
+    }
+}
+
+/* Lines of all the sorts that go different ways. */
+static void add_random_line(struct strbuf *b, uint32_t *seed)
+{
+    unsigned n = next_random(seed, 1000);
+    unsigned m = next_random(seed, 100);
+    switch (next_random(seed, 12)) {
+    case 0:
+        strbuf_fmt(b, "{'loss': %u.%u, 'grad_norm': %u.5e-0%u, 'epoch': 0.%u}", m % 9, n, m, n % 9,
+                   m);
+        break;
+    case 1:
+        strbuf_fmt(b, "\rEpoch %u: %u%%|##| %u/1000 [00:%02u<01:00, 1.%uit/s, loss=0.%u]", m,
+                   n / 10, n, m % 60, n, m);
+        break;
+    case 2:
+        strbuf_fmt(b, "\r %u%%|##| %u/1000 [00:%02u<01:00,  2.%us/it]", n / 10, n, m % 60, m);
+        break;
+    case 3:
+        strbuf_fmt(b, "[rank%u]: address 0x%x%x of node-%u", m % 8, n * 77777, m * 3333, m);
+        break;
+    case 4:
+        strbuf_fmt(b, "[2025-01-%02u 10:%02u:%02u,%03u] [INFO] step %u loss %u.%u", 1 + m % 28,
+                   m % 60, n % 60, n, n, m % 9, n);
+        break;
+    case 5:
+        strbuf_fmt(b, "Memory access fault by GPU node-%u (Agent handle: 0x%x) on address 0x%x",
+                   m % 9, n * 99991, n * 7);
+        break;
+    case 6: add_words(b, seed, 1 + m % 20); break;
+    case 7: add_words(b, seed, next_random(seed, 40) == 0 ? 40000 : 90 + m); break;
+    case 8: strbuf_fmt(b, "\033[3%um%u\033[0m plain %u", m % 8, n, m); break;
+    case 9:
+        for (unsigned i = 0; i < m; i++) {
+            strbuf_addc(b, (char)next_random(seed, 256));
+        }
+        break;
+    case 10:
+        strbuf_fmt(
+            b,
+            "Traceback (most recent call last):\n  File \"a.py\", line %u\nRuntimeError: CUDA error %u",
+            n, m);
+        break;
+    default: break; /* an empty line */
+    }
+    static const char *const ends[] = {"\n", "\n", "\n", "\r\n", "\r", "\n\n"};
+    strbuf_add(b, str_of(ends[next_random(seed, ARRAY_LEN(ends))]));
+}
+
+static void assert_same_read_both_ways(const struct knowledge *k, struct str text)
+{
+    const struct log_facts *plain = read_text(k, text, true);
+    assert_true(plain->events.count > 20);
+    assert_same(plain, read_text(k, text, false));
+}
+
+static void generated_lines_of_all_sorts_give_the_same_by_shape(void **state)
+{
+    (void)state;
+    const struct knowledge *k;
+    struct err err;
+    assert_int_equal(knowledge_builtin(arena, NULL, &k, &err), ST_OK);
+    for (uint32_t seed = 1; seed < 4; seed++) {
+        struct strbuf b;
+        strbuf_init(&b, arena, 64u << 20);
+        uint32_t random = seed;
+        for (int i = 0; i < 12000; i++) {
+            add_random_line(&b, &random);
+        }
+        assert_same_read_both_ways(k, (struct str){.p = b.p, .n = b.n});
+    }
+}
+
+/* More shapes than are remembered, each twice and then all again with a fault among them. */
+static void more_shapes_than_are_kept_give_the_same(void **state)
+{
+    (void)state;
+    const struct knowledge *k;
+    struct err err;
+    assert_int_equal(knowledge_builtin(arena, NULL, &k, &err), ST_OK);
+    struct strbuf b;
+    strbuf_init(&b, arena, 64u << 20);
+    for (int round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < 3 * 10000; i++) {
+            unsigned v = i / 3;
+            strbuf_fmt(&b, "line %c%c%c%c of %u", 'g' + (int)(v % 17), 'g' + (int)(v / 17 % 17),
+                       'g' + (int)(v / 289 % 17), 'g' + (int)(v / 4913), i);
+            strbuf_add(&b, str_of(v % 97 == 5 ? ": HIP out of memory. Tried to allocate 2.00 GiB\n"
+                                              : "\n"));
+        }
+    }
+    assert_same_read_both_ways(k, (struct str){.p = b.p, .n = b.n});
+}
+
 static void what_is_kept_of_shapes_changes_no_result(void **state)
 {
     (void)state;
@@ -247,6 +386,59 @@ static void what_is_kept_of_shapes_changes_no_result(void **state)
         const struct log_facts *plain = read_text(k, text, true);
         assert_true(plain->events.count > 20);
         assert_same(plain, read_text(k, text, false));
+    }
+}
+
+/* A number of a form, with other digits each time. */
+static void add_number(struct strbuf *b, uint32_t form, uint32_t *seed)
+{
+    static const char *const signs[] = {"", "", "-", "+"};
+    static const char *const exponents[] = {"", "", "e", "E-", "e+", "e-"};
+    strbuf_add(b, str_of(signs[form % 4]));
+    for (uint32_t i = 0; i < form / 4 % 19; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+    if (form / 76 % 3 != 0) {
+        strbuf_addc(b, '.');
+    }
+    for (uint32_t i = 0; i < form / 228 % 14; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+    uint32_t e = form / 3192 % ARRAY_LEN(exponents);
+    strbuf_add(b, str_of(exponents[e]));
+    for (uint32_t i = 0; e >= 2 && i < form / 19152 % 6; i++) {
+        strbuf_addc(b, (char)('0' + next_random(seed, 10)));
+    }
+}
+
+static void numbers_read_by_place_are_those_read_by_name(void **state)
+{
+    (void)state;
+    uint32_t seed = 5;
+    for (int round = 0; round < 60000; round++) {
+        uint32_t form = next_random(&seed, 1u << 20);
+        const struct metric_layout *layout = NULL;
+        struct arena *a = arena_new(0);
+        for (int i = 0; i < 3; i++) {
+            struct strbuf b;
+            strbuf_init(&b, a, 1024);
+            strbuf_add(&b, STR("loss: "));
+            add_number(&b, form, &seed);
+            struct str body = {.n = b.n};
+            strbuf_fmt(&b, "%0*d", SHAPE_MARGIN, 7); /* what stands behind must not matter */
+            body.p = b.p;
+            struct metric_line want;
+            struct metric_line have = {.count = 0};
+            metric_line_parse(body, &want);
+            layout = layout != NULL ? layout : metric_layout_new(a, &want, body, 0);
+            assert_true(metric_layout_read(layout, body, 0, &have));
+            assert_int_equal(want.count, have.count);
+            if (want.count != 0 && memcmp(&want.items[0].value, &have.items[0].value, 8) != 0) {
+                fail_msg("%.*s is read as %a, not %a", STR_ARG(body), have.items[0].value,
+                         want.items[0].value);
+            }
+        }
+        arena_free(a);
     }
 }
 
@@ -275,6 +467,9 @@ int main(void)
         cmocka_unit_test(lines_of_one_shape_have_one_hash_whatever_follows),
         cmocka_unit_test(expressions_that_tell_digits_apart_are_known),
         cmocka_unit_test(what_is_kept_of_shapes_changes_no_result),
+        cmocka_unit_test(generated_lines_of_all_sorts_give_the_same_by_shape),
+        cmocka_unit_test(more_shapes_than_are_kept_give_the_same),
+        cmocka_unit_test(numbers_read_by_place_are_those_read_by_name),
         cmocka_unit_test(series_named_with_digits_stay_apart),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
