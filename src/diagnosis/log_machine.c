@@ -11,9 +11,9 @@
 
 /* Targets that exist only as the GPU of an APU, and only as a card. gfx942 and gfx900 are both.
  * Source: LLVM docs/AMDGPUUsage.rst, table of processors, column "dGPU, APU". */
-static const char *const apu_targets[] = {
-    "gfx902",  "gfx909",  "gfx90c",  "gfx1013", "gfx1033", "gfx1035", "gfx1036",
-    "gfx1037", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153"};
+static const char *const apu_targets[] = {"gfx902",  "gfx909",  "gfx90c",  "gfx1013", "gfx1033",
+                                          "gfx1035", "gfx1036", "gfx1037", "gfx1103", "gfx1150",
+                                          "gfx1151", "gfx1152", "gfx1153"};
 static const char *const card_targets[] = {
     "gfx906",  "gfx908",  "gfx90a",  "gfx1010", "gfx1011", "gfx1012", "gfx1030", "gfx1031",
     "gfx1032", "gfx1034", "gfx1100", "gfx1101", "gfx1102", "gfx1200", "gfx1201", "gfx950"};

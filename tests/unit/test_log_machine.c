@@ -29,7 +29,8 @@ static const struct facts *facts_of(const char *text, const struct facts *given)
     struct log_reader *r;
     struct err err;
     assert_int_equal(log_reader_new(arena, knowledge, NULL, &r, &err), ST_OK);
-    assert_int_equal(log_reader_add_bytes(r, "train.log", str_of(text), 100000, false, &err), ST_OK);
+    assert_int_equal(log_reader_add_bytes(r, "train.log", str_of(text), 100000, false, &err),
+                     ST_OK);
     const struct facts *f = log_machine_facts(arena, given, log_reader_facts(r));
     log_reader_free(r);
     return f;
@@ -44,7 +45,8 @@ static void the_target_is_told_with_its_line(void **state)
     assert_true(facts_get_bool(f, "gpu[0].integrated", false));
     assert_string_equal(facts_get(f, "gpu[0].gfx")->source, "train.log:2");
     assert_int_equal(facts_get_int(f, "gpu[0].gfx_target_version", 0), 110501);
-    f = facts_of("GPU models and configuration: AMD Instinct MI210 (gfx90a:sramecc+:xnack-)\n", NULL);
+    f = facts_of("GPU models and configuration: AMD Instinct MI210 (gfx90a:sramecc+:xnack-)\n",
+                 NULL);
     assert_string_equal(facts_get_string(f, "gpu[0].gfx", ""), "gfx90a");
     assert_false(facts_get_bool(f, "gpu[0].integrated", true));
     assert_int_equal(facts_get_int(f, "gpu[0].gfx_target_version", 0), 90010);
@@ -56,9 +58,10 @@ static void the_target_is_told_with_its_line(void **state)
 static void two_targets_say_nothing(void **state)
 {
     (void)state;
-    assert_null(facts_of("  Name:                    gfx1100\n  Name:                    gfx1036\n",
-                         NULL));
-    assert_null(facts_of("\"/opt/rocm/lib/rocblas/library/TensileLibrary_lazy_gfx1030.dat\"\n", NULL));
+    assert_null(
+        facts_of("  Name:                    gfx1100\n  Name:                    gfx1036\n", NULL));
+    assert_null(
+        facts_of("\"/opt/rocm/lib/rocblas/library/TensileLibrary_lazy_gfx1030.dat\"\n", NULL));
     assert_null(facts_of("1 error generated when compiling for gfx1100.\n", NULL));
 }
 
@@ -85,10 +88,9 @@ static void a_rocm_build_tells_the_vendor(void **state)
 static void variables_come_from_commands_only(void **state)
 {
     (void)state;
-    const struct facts *f =
-        facts_of("$ HSA_OVERRIDE_GFX_VERSION=11.0.0 python train.py\n"
-                 "export PYTORCH_ALLOC_CONF=\"expandable_segments:True\"\n",
-                 NULL);
+    const struct facts *f = facts_of("$ HSA_OVERRIDE_GFX_VERSION=11.0.0 python train.py\n"
+                                     "export PYTORCH_ALLOC_CONF=\"expandable_segments:True\"\n",
+                                     NULL);
     assert_string_equal(facts_get_string(f, "env.HSA_OVERRIDE_GFX_VERSION", ""), "11.0.0");
     assert_string_equal(facts_get_string(f, "env.PYTORCH_ALLOC_CONF", ""),
                         "expandable_segments:True");
