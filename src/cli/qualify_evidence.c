@@ -343,6 +343,11 @@ static void judge_switch(struct qualify *q, const struct known_switch *sw, const
     const char *value = environment(sw->name);
     const struct fact *read = facts_get(q->facts, arena_fmt(a, "switch.%s.read_by", sw->name));
     const char *loaded = NULL;
+    const char *package = NULL;
+    if (sw->effect == SWITCH_BUILD_TIME) {
+        add_switch(q, sw->name, value, "build-time switch", sw->says);
+        return;
+    }
     if (sw->effect != SWITCH_REAL) {
         add_switch(q, sw->name, value, "does nothing", sw->says);
         return;
@@ -355,13 +360,20 @@ static void judge_switch(struct qualify *q, const struct known_switch *sw, const
     }
     for (size_t i = 0; i < read->value.list.count && loaded == NULL; i++) {
         const struct value *v = &read->value.list.items[i];
-        if (v->kind == VALUE_STRING && is_mapped(a, files, v->string)) {
+        if (v->kind == VALUE_STRING && strncmp(v->string, "python:", 7) == 0) {
+            package = v->string + 7;
+        } else if (v->kind == VALUE_STRING && is_mapped(a, files, v->string)) {
             loaded = v->string;
         }
     }
     if (loaded != NULL) {
         add_switch(q, sw->name, value, "can have an effect",
                    arena_fmt(a, "%s: %s contains its name and was loaded", run, loaded));
+    } else if (package != NULL) {
+        add_switch(
+            q, sw->name, value, "could not tell",
+            arena_fmt(a, "%s: Python code of %s reads it, and no record shows what was imported",
+                      run, package));
     } else {
         add_switch(q, sw->name, value, "did not take effect",
                    arena_fmt(a, "%s: no library that was loaded contains its name", run));

@@ -7,6 +7,7 @@
 
 #include "base/vec.h"
 
+#include "diagnosis/log_machine.h"
 #include "diagnosis/scope.h"
 
 enum {
@@ -368,7 +369,7 @@ void diagnose(struct arena *arena, const struct knowledge *k, const struct facts
     j->k = k;
     j->out = ret_diagnosis;
     j->claimed = map_new(arena);
-    scope_init(&j->scope, arena, k, facts, log);
+    scope_init(&j->scope, arena, k, log_machine_facts(arena, facts, log), log);
     take_causes(j);
     list_weaker(j);
     list_lines(j);

@@ -18,7 +18,8 @@ struct diagnosis {
     struct text_list notes;        /* what would settle an open question */
 };
 
-/* facts may be NULL. Results live on `arena`. */
+/* facts may be NULL; what the log says of the machine is added (log_machine.h). Results live on
+ * `arena`. */
 void diagnose(struct arena *arena, const struct knowledge *k, const struct facts *facts,
               const struct log_facts *log, struct diagnosis *ret_diagnosis);
 

@@ -213,7 +213,8 @@ int health_score(const struct health *health)
 static struct finding switch_finding(struct bench *b, const struct known_switch *s,
                                      const char *title, const char *env_key, const char *read_key)
 {
-    struct finding f = {.id = "switch-without-effect",
+    struct finding f = {.id = s->effect == SWITCH_BUILD_TIME ? "switch-build-time"
+                                                             : "switch-without-effect",
                         .severity = SEVERITY_NOTE,
                         .title = title,
                         .claim = s->says,
@@ -245,6 +246,11 @@ static void judge_switch(struct bench *b, const struct known_switch *s)
         title = arena_fmt(b->arena, "%s is set and does nothing", s->name);
     } else if (s->effect == SWITCH_DEBUG_ONLY) {
         title = arena_fmt(b->arena, "%s is set and works only in debug builds", s->name);
+    } else if (s->effect == SWITCH_BUILD_TIME) {
+        title = arena_fmt(b->arena,
+                          "%s is set: it is read when something is built, and changes nothing that "
+                          "is installed",
+                          s->name);
     } else if (s->read_by.count != 0 && read_by != NULL && read_by->value.kind == VALUE_LIST &&
                read_by->value.list.count == 0) {
         title = arena_fmt(

@@ -319,7 +319,7 @@ static void code_switch(struct codec *c, struct known_switch *s)
     code_text(c, &s->since);
     code_text(c, &s->until);
     code_text(c, &s->source);
-    c->broken = c->broken || effect > SWITCH_OBSOLETE;
+    c->broken = c->broken || effect > SWITCH_BUILD_TIME;
     s->effect = (enum switch_effect)effect;
 }
 

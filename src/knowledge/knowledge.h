@@ -93,7 +93,8 @@ enum switch_effect {
     SWITCH_REAL = 0,
     SWITCH_NONE,
     SWITCH_DEBUG_ONLY,
-    SWITCH_OBSOLETE
+    SWITCH_OBSOLETE,
+    SWITCH_BUILD_TIME /* read while something is compiled, never by what is installed */
 };
 
 struct known_switch {

@@ -63,7 +63,7 @@ static void load_switch(struct loader *l, const char *file, const struct tree *n
 {
     static const char *const keys[] = {"name",  "read_by", "effect", "says", "instead",
                                        "since", "until",   "source", "notes"};
-    static const char *const effects[] = {"real", "none", "debug-only", "obsolete"};
+    static const char *const effects[] = {"real", "none", "debug-only", "obsolete", "build-time"};
     if (!load_keys(l, file, node, keys, ARRAY_LEN(keys))) {
         return;
     }

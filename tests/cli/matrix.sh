@@ -36,7 +36,7 @@ says "the factor's value" out "--micro_batch_size 2"
 [ ! -e plan.trials ] || { echo "FAILED: a dry run made the folder"; FAILED=1; }
 expect "the experiment" 1 "$ASSAY" matrix plan.yaml
 says "the base fails" out "base fails: 4 of 4 failed"
-says "the class" out "hipblaslt-kernel x4"
+says "the class" out "gpu-memory-fault x4"
 says "the contrast" out "left fails less often than the base: 0 of 4 against 4 of 4 (p = 0.029)"
 says "what it rules out" out "The switch is at fault."
 says "never fixed" out "Not observed is not fixed"

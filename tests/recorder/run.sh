@@ -118,6 +118,13 @@ if unshare -rm true 2>/dev/null; then
     says "a small disk" err "no room on the disk"
 fi
 
+# What only a build reads is not told as a switch that the job ignored.
+expect "switches of a build" 2 env MAX_JOBS=4 PYTORCH_ROCM_ARCH=gfx1100 HCC_DB=1 \
+    "$ASSAY" qualify --only command --device cpu --save built --json -- "$JOB" steps 5
+jq -e '[.switches[] | .switch + ": " + .result] | sort ==
+    ["HCC_DB: does nothing", "MAX_JOBS: build-time switch", "PYTORCH_ROCM_ARCH: build-time switch"]' out >/dev/null ||
+    { echo "FAILED: switches of a build"; FAILED=1; }
+
 # A record cut off, or of something else, is said and not believed.
 head -c 5000 good/record.*.bin >cut.bin; mkdir cut; cp good/run.json good/stdout.log cut/; cp cut.bin cut/record.1.bin
 expect "a record cut off" 0 "$ASSAY" report cut

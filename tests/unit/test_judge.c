@@ -37,7 +37,8 @@ static const char switches_text[] =
     "switches:\n"
     "  - {name: HCC_DB, read_by: [], effect: none, says: gone, instead: AMD_LOG_LEVEL=3}\n"
     "  - {name: ROCBLAS_LAYER, read_by: [rocblas], effect: real, says: traces}\n"
-    "  - {name: NCCL_DEBUG, read_by: [rccl], effect: real, says: logs}\n";
+    "  - {name: NCCL_DEBUG, read_by: [rccl], effect: real, says: logs}\n"
+    "  - {name: MAX_JOBS, read_by: ['python:torch'], effect: build-time, says: compilers}\n";
 
 struct bench {
     struct arena *arena;
@@ -182,6 +183,21 @@ static void test_a_switch_without_effect_is_said_so(void **state)
     assert_true(rocblas);
 }
 
+/* Fault: a switch of the build is told as one that a running job ignores, as if it were folklore. */
+static void test_a_build_time_switch_is_said_so(void **state)
+{
+    struct bench *b = *state;
+    static const char *const readers[] = {"python:torch"};
+    facts_string(b->facts, "env.MAX_JOBS", "4", "environment");
+    facts_strings(b->facts, "switch.MAX_JOBS.read_by", readers, 1, "libraries");
+    judge(b, "stack");
+    assert_int_equal(b->findings.count, 1);
+    assert_string_equal(b->findings.items[0].id, "switch-build-time");
+    assert_int_equal(b->findings.items[0].severity, SEVERITY_NOTE);
+    assert_non_null(
+        strstr(b->findings.items[0].title, "MAX_JOBS is set: it is read when something is built"));
+}
+
 static void test_a_stage_asks_only_its_own_rules(void **state)
 {
     struct bench *b = *state;
@@ -199,6 +215,7 @@ int main(void)
         CASE(test_a_failing_rule_costs_its_weight),    CASE(test_score_and_verdict_agree),
         CASE(test_a_denied_fact_is_could_not_tell),    CASE(test_a_loop_judges_each_gpu),
         CASE(test_a_switch_without_effect_is_said_so), CASE(test_a_stage_asks_only_its_own_rules),
+        CASE(test_a_build_time_switch_is_said_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

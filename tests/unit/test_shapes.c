@@ -380,7 +380,7 @@ static void what_is_kept_of_shapes_changes_no_result(void **state)
     struct err err;
     assert_int_equal(knowledge_builtin(arena, NULL, &k, &err), ST_OK);
     static const char *const files[] = {"cases.jsonl", "clean.jsonl", "second/cases.jsonl",
-                                        "third/cases.jsonl"};
+                                        "third/cases.jsonl", "fourth/cases.jsonl"};
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         struct str text = corpus_text(files[i]);
         const struct log_facts *plain = read_text(k, text, true);
