@@ -52,6 +52,7 @@ struct writer {
     int64_t pid;
     unsigned lines;
     unsigned strays;
+    size_t indent; /* of the whole traceback, as in a block of Markdown */
     struct frame_reader frames;
     bool want_message; /* the exception line had none: the next line is it */
     bool chained;      /* a chain sentence came after the last exception */
@@ -409,11 +410,27 @@ static void give_up(struct tracebacks *t, struct writer *w)
     w->state = w->have_root ? STATE_AFTER : STATE_IDLE;
 }
 
+static size_t spaces(struct str s)
+{
+    size_t n = 0;
+    while (n < s.n && s.p[n] == ' ') {
+        n++;
+    }
+    return n;
+}
+
+/* The line without the indentation that the traceback has as a whole. */
+static struct str unindent(const struct writer *w, struct str body)
+{
+    size_t n = spaces(body);
+    return str_slice(body, n < w->indent ? n : w->indent, body.n);
+}
+
 /* A line inside a traceback. True when it was part of it. */
 static bool frame_line(struct tracebacks *t, struct writer *w, const struct line_context *line,
                        uint64_t progress)
 {
-    struct str body = line->prefix.body;
+    struct str body = unindent(w, line->prefix.body);
     if (++w->lines > MAX_FRAME_LINES) {
         give_up(t, w);
         return false;
@@ -499,7 +516,9 @@ void tracebacks_line(struct tracebacks *t, const struct line_context *line, bool
         message_line(t, w, body);
     }
     if (head && (str_has(body, "Traceback (most recent call last)"))) {
-        start(t, writer_of(t, line, true));
+        struct writer *opened = writer_of(t, line, true);
+        start(t, opened);
+        opened->indent = spaces(body);
         return;
     }
     if (head && chain_sentence(t, line)) {

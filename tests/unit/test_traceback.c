@@ -110,6 +110,17 @@ static void rich_frames_are_read(void **state)
                "/w/src/finetune.py", "88", "main()");
 }
 
+static void a_traceback_in_an_indented_block_is_read(void **state)
+{
+    (void)state;
+    expect_own("Same here:\n\n"
+               "    Traceback (most recent call last):\n"
+               "      File \"/w/train.py\", line 9, in main\n"
+               "        loss.backward()\n"
+               "    RuntimeError: boom\n\nany update?\n",
+               "/w/train.py", "9", "loss.backward()");
+}
+
 static void odd_frames_are_harmless(void **state)
 {
     (void)state;
@@ -132,6 +143,7 @@ int main(void)
         cmocka_unit_test(a_traceback_of_packages_alone_names_no_line_of_the_program),
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
+        cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
         cmocka_unit_test(odd_frames_are_harmless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
