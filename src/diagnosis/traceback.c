@@ -29,6 +29,7 @@ struct exception {
     char message[MESSAGE_MAX];
     struct trace_frame frame; /* the innermost one */
     struct trace_frame own;   /* the innermost one of the program itself; file "" without */
+    bool own_raise;           /* the program's line raised it, or asked an object for what it lacks */
     bool handled_by_next;     /* the next one arose while this one was handled */
 };
 
@@ -232,7 +233,7 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
         {"own_file", own->file[0] != '\0' ? own->file : NULL},
         {"own_line", own->line[0] != '\0' ? own->line : NULL},
         {"own_code", own->code[0] != '\0' ? own->code : NULL},
-        {"own_raise", own->file[0] != '\0' && strcmp(own->file, frame->file) == 0 ? "yes" : NULL},
+        {"own_raise", h->root.own_raise ? "yes" : frame->file[0] != '\0' ? "no" : NULL},
         {"rank", rank},
         {"final", same ? NULL : h->final_type},
         {"recovered", recovered ? "yes" : NULL},
@@ -354,9 +355,15 @@ static struct writer *writer_of(struct tracebacks *t, const struct line_context 
 static bool body_line(struct writer *w, struct str body)
 {
     enum frame_part part = trace_frame_read(&w->frames, &w->now.frame, body);
-    if ((part == FRAME_HEAD || part == FRAME_CODE) && w->now.frame.file[0] != '\0' &&
-        !trace_frame_is_library(w->now.frame.file)) {
-        w->now.own = w->now.frame;
+    if ((part == FRAME_HEAD || part == FRAME_CODE) && w->now.frame.file[0] != '\0') {
+        bool own = !trace_frame_is_library(w->now.frame.file);
+        if (own) {
+            w->now.own = w->now.frame;
+        }
+        /* torch.nn.Module answers for names it lacks: the line that asked is meant. */
+        if (own || strstr(w->now.frame.function, "__getattr__") == NULL) {
+            w->now.own_raise = own;
+        }
     }
     return part != FRAME_NONE;
 }
