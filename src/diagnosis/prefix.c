@@ -499,6 +499,39 @@ static bool read_service(struct reader *r)
     return true;
 }
 
+/* Behind the name of a host only what belongs to a traceback or carries a prefix of its own. */
+static bool is_launcher_text(struct str s)
+{
+    if (char_at(s, 0) == '[' || str_starts(s, "  ") || str_starts(s, "Traceback (")) {
+        return true;
+    }
+    size_t end = 0;
+    while (isalnum((unsigned char)char_at(s, end)) || char_at(s, end) == '_' ||
+           char_at(s, end) == '.') {
+        end++;
+    }
+    struct str word = str_slice(s, 0, end);
+    return char_at(s, end) == ':' && (str_ends(word, "Error") || str_ends(word, "Exception"));
+}
+
+/* "worker-0: " and "10.0.0.4: " of pdsh, which starts the ranks of DeepSpeed on several hosts. */
+static bool read_host(struct reader *r)
+{
+    size_t end = 0;
+    while (end < MAX_TAG && (isdigit((unsigned char)char_at(r->s, end)) ||
+                             islower((unsigned char)char_at(r->s, end)) ||
+                             char_at(r->s, end) == '-' || char_at(r->s, end) == '.')) {
+        end++;
+    }
+    if (end < 2 || char_at(r->s, end) != ':' || char_at(r->s, end + 1) != ' ' ||
+        !isdigit((unsigned char)char_at(r->s, end - 1)) ||
+        !is_launcher_text(str_slice(r->s, end + 2, r->s.n))) {
+        return false;
+    }
+    advance(r, end + 2);
+    return true;
+}
+
 /* "kernel: NVRM: …" as it is pasted without the time before it. */
 static bool read_kernel_tag(struct reader *r)
 {
@@ -518,7 +551,7 @@ static bool read_part(struct reader *r)
         return read_bracket(r);
     }
     if (c >= '0' && c <= '9') {
-        return read_iso(r) || read_us_date(r) || read_number_rank(r);
+        return read_iso(r) || read_us_date(r) || read_number_rank(r) || read_host(r);
     }
     if (c == '(') {
         return read_worker(r);
@@ -533,7 +566,7 @@ static bool read_part(struct reader *r)
         return read_level(r) || read_glog(r) || read_syslog(r) || read_service(r);
     }
     if (c >= 'a' && c <= 'z') {
-        return read_kernel_tag(r) || read_service(r);
+        return read_kernel_tag(r) || read_service(r) || read_host(r);
     }
     return false;
 }

@@ -54,6 +54,7 @@ struct writer {
     unsigned lines;
     unsigned strays;
     size_t indent; /* of the whole traceback, as in a block of Markdown */
+    bool headless; /* pasted without its head */
     struct frame_reader frames;
     bool want_message; /* the exception line had none: the next line is it */
     bool chained;      /* a chain sentence came after the last exception */
@@ -397,6 +398,7 @@ static void start(struct tracebacks *t, struct writer *w)
     t->open += !is_open(w);
     w->state = STATE_FRAMES;
     w->want_message = false;
+    w->headless = false;
     w->lines = 0;
     w->strays = 0;
     w->frames = (struct frame_reader){0};
@@ -447,7 +449,7 @@ static bool frame_line(struct tracebacks *t, struct writer *w, const struct line
     }
     struct str type;
     struct str message;
-    if (!split_exception(body, true, &type, &message)) {
+    if (!split_exception(body, !w->headless, &type, &message)) {
         if (++w->strays > MAX_STRAYS) {
             give_up(t, w);
         }
@@ -510,6 +512,23 @@ static bool chain_sentence(struct tracebacks *t, const struct line_context *line
     return true;
 }
 
+/* A frame that belongs to no traceback begun so far: what was pasted lacks its first lines. */
+static struct writer *start_headless(struct tracebacks *t, const struct line_context *line)
+{
+    struct str body = line->prefix.body;
+    size_t indent = spaces(body);
+    struct writer *w = writer_of(t, line, false);
+    if (!str_starts(str_slice(body, indent, body.n), "File \"") ||
+        (w != NULL && w->state != STATE_IDLE)) {
+        return w;
+    }
+    w = writer_of(t, line, true);
+    start(t, w);
+    w->headless = true;
+    w->indent = indent < 2 ? 0 : indent - 2;
+    return w;
+}
+
 void tracebacks_line(struct tracebacks *t, const struct line_context *line, bool head, bool named,
                      uint64_t progress)
 {
@@ -530,6 +549,9 @@ void tracebacks_line(struct tracebacks *t, const struct line_context *line, bool
     }
     if (head && chain_sentence(t, line)) {
         return;
+    }
+    if (head && (w == NULL || w->state == STATE_IDLE)) {
+        w = start_headless(t, line);
     }
     if (w != NULL && w->state == STATE_FRAMES) {
         used = frame_line(t, w, line, progress);

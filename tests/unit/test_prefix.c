@@ -34,6 +34,12 @@ static void launchers_give_ranks(void **state)
     assert_prefix("> > [rank3]:   File x", NAN, 3, "  File x");
     assert_prefix("trainer-1  |   File x", NAN, -1, "  File x");
     assert_prefix("my_job_2 | x", NAN, -1, "x");
+    assert_prefix("worker-0: [rank2]:   File x", NAN, 2, "  File x");
+    assert_prefix("10.0.0.4: ValueError: x", NAN, -1, "ValueError: x");
+    assert_prefix("worker-1: Traceback (most recent call last):", NAN, -1,
+                  "Traceback (most recent call last):");
+    assert_prefix("epoch-1: loss 2.0", NAN, -1, "epoch-1: loss 2.0");
+    assert_prefix("libx.so.1: cannot open", NAN, -1, "libx.so.1: cannot open");
     assert_prefix("loss | 2.0", NAN, -1, "loss | 2.0");
     assert_prefix("[pod/train-0/main] 3:   x", NAN, 3, "  x");
     assert_prefix("kernel: NVRM: x", NAN, -1, "NVRM: x");

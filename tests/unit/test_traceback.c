@@ -121,6 +121,46 @@ static void a_traceback_in_an_indented_block_is_read(void **state)
                "/w/train.py", "9", "loss.backward()");
 }
 
+static void a_traceback_without_its_head_is_read(void **state)
+{
+    (void)state;
+    const char *log = "  File \"/w/train.py\", line 37, in main\n"
+                      "    Trainer.add_args(parser)\n"
+                      "AttributeError: type object 'Trainer' has no attribute 'add_args'\n";
+    expect_own(log, "/w/train.py", "37", "Trainer.add_args(parser)");
+    /* Frames of a warning: the lines behind them are no exception. */
+    const struct log_facts *lf = log_of(arena, "from user code:\n"
+                                               "   File \"/w/model.py\", line 5, in forward\n"
+                                               "    y = x.item()\n"
+                                               "INFO: epoch 1\n"
+                                               "Note: epoch 2\n");
+    assert_int_equal(log_facts_count(lf, "python-exception"), 0);
+}
+
+static void the_line_that_asks_for_a_missing_attribute_raises(void **state)
+{
+    (void)state;
+    const char *log = "Traceback (most recent call last):\n"
+                      "  File \"/w/train.py\", line 4, in main\n"
+                      "    net.foo()\n"
+                      "  File \"/v/site-packages/torch/nn/modules/module.py\", line 9, in __getattr__\n"
+                      "    raise AttributeError(x)\n"
+                      "AttributeError: 'Net' object has no attribute 'foo'\n";
+    const struct event *e = event_of_id(log_of(arena, log), "python-exception", 0);
+    assert_capture(e, "own_raise", "yes");
+    assert_capture(e, "own_code", "net.foo()");
+    log = "Traceback (most recent call last):\n"
+          "  File \"/w/train.py\", line 4, in main\n"
+          "    fit()\n"
+          "  File \"/v/site-packages/lib/fit.py\", line 9, in fit\n"
+          "    net.foo()\n"
+          "  File \"/v/site-packages/torch/nn/modules/module.py\", line 9, in __getattr__\n"
+          "    raise AttributeError(x)\n"
+          "AttributeError: 'Net' object has no attribute 'foo'\n";
+    e = event_of_id(log_of(arena, log), "python-exception", 0);
+    assert_capture(e, "own_raise", "no");
+}
+
 static void odd_frames_are_harmless(void **state)
 {
     (void)state;
@@ -144,6 +184,8 @@ int main(void)
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
         cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
+        cmocka_unit_test(a_traceback_without_its_head_is_read),
+        cmocka_unit_test(the_line_that_asks_for_a_missing_attribute_raises),
         cmocka_unit_test(odd_frames_are_harmless),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
