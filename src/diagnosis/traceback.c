@@ -29,8 +29,8 @@ struct exception {
     char message[MESSAGE_MAX];
     struct trace_frame frame; /* the innermost one */
     struct trace_frame own;   /* the innermost one of the program itself; file "" without */
-    bool own_raise;           /* the program's line raised it, or asked an object for what it lacks */
-    bool handled_by_next;     /* the next one arose while this one was handled */
+    bool own_raise;       /* the program's line raised it, or asked an object for what it lacks */
+    bool handled_by_next; /* the next one arose while this one was handled */
 };
 
 /* A finished chain, waiting to learn whether training went on. */
@@ -234,7 +234,9 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
         {"own_file", own->file[0] != '\0' ? own->file : NULL},
         {"own_line", own->line[0] != '\0' ? own->line : NULL},
         {"own_code", own->code[0] != '\0' ? own->code : NULL},
-        {"own_raise", h->root.own_raise ? "yes" : frame->file[0] != '\0' ? "no" : NULL},
+        {"own_raise", h->root.own_raise        ? "yes"
+                      : frame->file[0] != '\0' ? "no"
+                                               : NULL},
         {"rank", rank},
         {"final", same ? NULL : h->final_type},
         {"recovered", recovered ? "yes" : NULL},

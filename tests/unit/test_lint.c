@@ -185,18 +185,20 @@ static void test_accelerate(void **state)
     assert_non_null(found(b, "config-wrong-key"));
     assert_non_null(found(b, "config-accelerate-machines"));
     b->facts = facts_new(b->arena);
-    take(b, "acc.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
-                        "num_machines: 2\nmain_process_ip: 127.0.0.1\nmain_process_port: 99999\n"
-                        "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
-                        "  fsdp_sync_module_states: false\n");
+    take(b, "acc.yaml",
+         "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+         "num_machines: 2\nmain_process_ip: 127.0.0.1\nmain_process_port: 99999\n"
+         "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
+         "  fsdp_sync_module_states: false\n");
     assert_non_null(found(b, "config-accelerate-loopback"));
     assert_non_null(found(b, "config-accelerate-port"));
     assert_non_null(found(b, "config-fsdp-ram-loading"));
     b->facts = facts_new(b->arena);
-    take(b, "acc.yaml", "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
-                        "num_machines: 2\nmain_process_ip: 10.0.0.4\nmain_process_port: 29500\n"
-                        "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
-                        "  fsdp_sync_module_states: true\n");
+    take(b, "acc.yaml",
+         "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+         "num_machines: 2\nmain_process_ip: 10.0.0.4\nmain_process_port: 29500\n"
+         "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
+         "  fsdp_sync_module_states: true\n");
     assert_null(found(b, "config-accelerate-loopback"));
     assert_null(found(b, "config-accelerate-port"));
     assert_null(found(b, "config-fsdp-ram-loading"));

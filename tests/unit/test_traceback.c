@@ -140,12 +140,13 @@ static void a_traceback_without_its_head_is_read(void **state)
 static void the_line_that_asks_for_a_missing_attribute_raises(void **state)
 {
     (void)state;
-    const char *log = "Traceback (most recent call last):\n"
-                      "  File \"/w/train.py\", line 4, in main\n"
-                      "    net.foo()\n"
-                      "  File \"/v/site-packages/torch/nn/modules/module.py\", line 9, in __getattr__\n"
-                      "    raise AttributeError(x)\n"
-                      "AttributeError: 'Net' object has no attribute 'foo'\n";
+    const char *log =
+        "Traceback (most recent call last):\n"
+        "  File \"/w/train.py\", line 4, in main\n"
+        "    net.foo()\n"
+        "  File \"/v/site-packages/torch/nn/modules/module.py\", line 9, in __getattr__\n"
+        "    raise AttributeError(x)\n"
+        "AttributeError: 'Net' object has no attribute 'foo'\n";
     const struct event *e = event_of_id(log_of(arena, log), "python-exception", 0);
     assert_capture(e, "own_raise", "yes");
     assert_capture(e, "own_code", "net.foo()");
