@@ -8,6 +8,7 @@
 #include "base/vec.h"
 
 #include "diagnosis/line_shape.h"
+#include "diagnosis/unwrap.h"
 
 struct cut {
     uint32_t at;      /* clean offset in front of which bytes were removed */
@@ -16,7 +17,7 @@ struct cut {
 
 struct framer {
     char *raw;   /* FRAME_CAPACITY bytes */
-    char *clean; /* the same size; used only for chunks with ESC */
+    char *clean; /* the same size; used only for chunks with ESC and for packed files */
     size_t fill;
     size_t framed;        /* raw bytes of the current frame */
     size_t keep;          /* of those, bytes that the next frame begins with again */
@@ -25,6 +26,9 @@ struct framer {
     uint64_t counted; /* newlines of the current frame, NOT_COUNTED when not known */
     bool continued;
     bool inside_line; /* the last byte that came is no '\n' */
+    bool sniffed;     /* `wrapping` is known */
+    enum wrapping wrapping;
+    struct strbuf scratch;
     VEC_OF(struct cut) cuts;
     struct arena *arena;
 };
@@ -64,6 +68,7 @@ struct framer *framer_new(struct arena *a)
     f->counted = NOT_COUNTED;
     f->raw = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
     f->clean = arena_alloc(a, FRAME_CAPACITY + SHAPE_MARGIN);
+    strbuf_init(&f->scratch, a, FRAME_CAPACITY);
     return f;
 }
 
@@ -77,6 +82,8 @@ void framer_reset(struct framer *f)
     f->base_newlines = 0;
     f->continued = false;
     f->inside_line = false;
+    f->sniffed = false;
+    f->wrapping = WRAPPING_NONE;
     f->cuts.count = 0;
 }
 
@@ -152,16 +159,16 @@ static size_t escape_length(const char *p, size_t n)
     return 2;
 }
 
-/* Copies raw[0, n) to `clean` without control sequences. */
-static size_t strip_escapes(struct framer *f, size_t n)
+/* Copies from[0, n) to `clean` without control sequences; `from` may be `clean` itself. */
+static size_t strip_escapes(struct framer *f, const char *source, size_t n)
 {
     size_t from = 0;
     size_t to = 0;
     uint32_t removed = 0;
     while (from < n) {
-        const char *esc = memchr(f->raw + from, '\033', n - from);
-        size_t run = esc != NULL ? (size_t)(esc - f->raw) - from : n - from;
-        memcpy(f->clean + to, f->raw + from, run);
+        const char *esc = memchr(source + from, '\033', n - from);
+        size_t run = esc != NULL ? (size_t)(esc - source) - from : n - from;
+        memmove(f->clean + to, source + from, run);
         to += run;
         from += run;
         if (esc != NULL) {
@@ -174,14 +181,62 @@ static size_t strip_escapes(struct framer *f, size_t n)
     return to;
 }
 
+/* Where lines begin, after each was made shorter: offsets are those of the original bytes again. */
+static void locate_lines(struct framer *f, size_t raw_n, size_t clean_n)
+{
+    f->cuts.count = 0;
+    const char *raw = f->raw;
+    const char *clean = f->clean;
+    for (;;) {
+        raw = memchr(raw, '\n', raw_n - (size_t)(raw - f->raw));
+        clean = memchr(clean, '\n', clean_n - (size_t)(clean - f->clean));
+        if (raw == NULL || clean == NULL) {
+            return;
+        }
+        uint32_t at = (uint32_t)(clean - f->clean); /* before the line that begins behind it */
+        uint32_t removed = (uint32_t)(raw - f->raw) - at;
+        *VEC_PUSH(f->arena, &f->cuts) = (struct cut){.at = at, .removed = removed};
+        raw++;
+        clean++;
+    }
+}
+
+/* Unpacks raw[0, n) line by line to `clean`, and cleans that of control sequences. */
+static size_t unwrap(struct framer *f, size_t n)
+{
+    struct str rest = {.p = f->raw, .n = n};
+    size_t to = 0;
+    while (rest.n != 0) {
+        size_t end = str_find_char(rest, '\n', 0);
+        struct str line = str_slice(rest, 0, end == SIZE_MAX ? rest.n : end);
+        to += unwrap_line(f->wrapping, line, f->clean + to, &f->scratch);
+        if (end != SIZE_MAX) {
+            f->clean[to++] = '\n';
+        }
+        rest = str_slice(rest, line.n + (end != SIZE_MAX), rest.n);
+    }
+    if (memchr(f->clean, '\033', to) != NULL) {
+        to = strip_escapes(f, f->clean, to);
+    }
+    locate_lines(f, n, to);
+    return to;
+}
+
 /* The first `n` raw bytes as clean text. */
 static struct str clean_text(struct framer *f, size_t n)
 {
     f->cuts.count = 0;
+    if (!f->sniffed) {
+        f->sniffed = true;
+        f->wrapping = wrapping_of((struct str){.p = f->raw, .n = n});
+    }
+    if (f->wrapping != WRAPPING_NONE) {
+        return (struct str){.p = f->clean, .n = unwrap(f, n)};
+    }
     if (memchr(f->raw, '\033', n) == NULL) {
         return (struct str){.p = f->raw, .n = n};
     }
-    return (struct str){.p = f->clean, .n = strip_escapes(f, n)};
+    return (struct str){.p = f->clean, .n = strip_escapes(f, f->raw, n)};
 }
 
 /* Bytes up to and with the last '\n' or '\r', 0 when there is none. */

@@ -3,7 +3,8 @@
  * Bytes in, frames of whole pieces out. A piece is what stands between two of '\n' and '\r' ("\r\n"
  * ends one line and makes one empty piece more). Frames are cleaned of terminal control sequences, so
  * that patterns match what a person saw; offsets and line numbers are those of the original bytes.
- * Chunks without ESC, the usual case, are not copied. SHAPE_MARGIN bytes behind a frame are readable.
+ * Files that pack their lines (unwrap.h) are unpacked. Chunks without ESC, the usual case, are not
+ * copied. SHAPE_MARGIN bytes behind a frame are readable.
  *
  * A piece longer than the buffer comes as several frames ("windows") that overlap by
  * FRAME_OVERLAP; where they are cut depends on the piece alone, never on how the bytes arrived.

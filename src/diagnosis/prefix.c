@@ -146,6 +146,32 @@ static int month_of(struct str s, size_t at)
     return 0;
 }
 
+/* "host kernel: ", "host train.sh[4411]: " behind the time of journalctl -o short-iso. */
+static void skip_journal_tag(struct reader *r)
+{
+    struct str s = str_slice(r->s, 0, MAX_TAG);
+    size_t space = str_find_char(s, ' ', 0);
+    size_t colon = str_find(s, ": ", 0);
+    if (space == SIZE_MAX || colon == SIZE_MAX || colon < space + 2) {
+        return;
+    }
+    struct str host = str_slice(s, 0, space);
+    struct str tag = str_slice(s, space + 1, colon);
+    size_t open = str_find_char(tag, '[', 0);
+    uint64_t pid;
+    bool numbered = open != SIZE_MAX && open != 0 && str_ends(tag, "]") &&
+                    str_to_u64(str_slice(tag, open + 1, tag.n - 1), 10, &pid) == ST_OK;
+    bool kernel = str_is(tag, "kernel");
+    bool plain = str_find_char(tag, ' ', 0) == SIZE_MAX && host.n != 0;
+    for (size_t i = 0; i < host.n; i++) {
+        plain = plain && (isalnum((unsigned char)host.p[i]) || strchr("-._", host.p[i]) != NULL);
+    }
+    if (plain && (kernel || numbered)) {
+        r->out->kernel |= kernel;
+        advance(r, colon + 2);
+    }
+}
+
 static bool read_iso(struct reader *r)
 {
     size_t at = 0;
@@ -161,6 +187,8 @@ static bool read_iso(struct reader *r)
         advance(r, 3);
     } else if (str_starts(s, "- ")) {
         advance(r, 2);
+    } else {
+        skip_journal_tag(r);
     }
     return true;
 }
@@ -319,8 +347,8 @@ static bool bracket_content(struct reader *r, struct str in)
         r->out->kernel |= in.n == 24 && month_of(in, 4) != 0;
         return true;
     }
-    return str_starts(in, "INFO|") || str_starts(in, "WARNING|") || str_starts(in, "ERROR|") ||
-           str_starts(in, "PID:") ||
+    return str_starts(in, "pod/") || str_starts(in, "INFO|") || str_starts(in, "WARNING|") ||
+           str_starts(in, "ERROR|") || str_starts(in, "PID:") ||
            (r->out->clock == CLOCK_WALL && in.n < 100 && str_has(in, ".py"));
 }
 
@@ -436,6 +464,85 @@ static bool read_priority(struct reader *r) /* "<6>[   12.3]" of /dev/kmsg */
     return true;
 }
 
+/* "> " of a quotation in a mail or an issue. */
+static bool read_quote(struct reader *r)
+{
+    if (char_at(r->s, 1) != ' ') {
+        return false;
+    }
+    advance(r, 2);
+    return true;
+}
+
+/* "trainer-1  | " of docker compose: a service with its number. */
+static bool read_service(struct reader *r)
+{
+    size_t end = 0;
+    while (end < MAX_TAG / 2 && (isalnum((unsigned char)char_at(r->s, end)) ||
+                                 char_at(r->s, end) == '-' || char_at(r->s, end) == '_')) {
+        end++;
+    }
+    size_t digit = end;
+    while (digit != 0 && isdigit((unsigned char)r->s.p[digit - 1])) {
+        digit--;
+    }
+    size_t bar = end;
+    while (char_at(r->s, bar) == ' ') {
+        bar++;
+    }
+    bool numbered = digit != end && digit > 1 &&
+                    (r->s.p[digit - 1] == '-' || r->s.p[digit - 1] == '_');
+    if (!numbered || bar == end || char_at(r->s, bar) != '|') {
+        return false;
+    }
+    advance_space(r, bar + 1);
+    return true;
+}
+
+/* Behind the name of a host only what belongs to a traceback or carries a prefix of its own. */
+static bool is_launcher_text(struct str s)
+{
+    if (char_at(s, 0) == '[' || str_starts(s, "  ") || str_starts(s, "Traceback (")) {
+        return true;
+    }
+    size_t end = 0;
+    while (isalnum((unsigned char)char_at(s, end)) || char_at(s, end) == '_' ||
+           char_at(s, end) == '.') {
+        end++;
+    }
+    struct str word = str_slice(s, 0, end);
+    return char_at(s, end) == ':' && (str_ends(word, "Error") || str_ends(word, "Exception"));
+}
+
+/* "worker-0: " and "10.0.0.4: " of pdsh, which starts the ranks of DeepSpeed on several hosts. */
+static bool read_host(struct reader *r)
+{
+    size_t end = 0;
+    while (end < MAX_TAG && (isdigit((unsigned char)char_at(r->s, end)) ||
+                             islower((unsigned char)char_at(r->s, end)) ||
+                             char_at(r->s, end) == '-' || char_at(r->s, end) == '.')) {
+        end++;
+    }
+    if (end < 2 || char_at(r->s, end) != ':' || char_at(r->s, end + 1) != ' ' ||
+        !isdigit((unsigned char)char_at(r->s, end - 1)) ||
+        !is_launcher_text(str_slice(r->s, end + 2, r->s.n))) {
+        return false;
+    }
+    advance(r, end + 2);
+    return true;
+}
+
+/* "kernel: NVRM: …" as it is pasted without the time before it. */
+static bool read_kernel_tag(struct reader *r)
+{
+    if (!str_starts(r->s, "kernel: ")) {
+        return false;
+    }
+    r->out->kernel = true;
+    advance(r, 8);
+    return true;
+}
+
 /* Which readers may start with this byte; most lines start with none. */
 static bool read_part(struct reader *r)
 {
@@ -444,7 +551,7 @@ static bool read_part(struct reader *r)
         return read_bracket(r);
     }
     if (c >= '0' && c <= '9') {
-        return read_iso(r) || read_us_date(r) || read_number_rank(r);
+        return read_iso(r) || read_us_date(r) || read_number_rank(r) || read_host(r);
     }
     if (c == '(') {
         return read_worker(r);
@@ -452,8 +559,14 @@ static bool read_part(struct reader *r)
     if (c == '<') {
         return read_priority(r);
     }
+    if (c == '>') {
+        return read_quote(r);
+    }
     if (c >= 'A' && c <= 'Z') {
-        return read_level(r) || read_glog(r) || read_syslog(r);
+        return read_level(r) || read_glog(r) || read_syslog(r) || read_service(r);
+    }
+    if (c >= 'a' && c <= 'z') {
+        return read_kernel_tag(r) || read_service(r) || read_host(r);
     }
     return false;
 }

@@ -374,6 +374,7 @@ void run_reader_death(struct run_reader *r, const struct line_context *line)
     }
     int exit_code;
     int signal = signal_of(s, &exit_code);
+    bool guess = str_has(s, "some potential root causes"); /* Ray lists signals it can think of */
     bool limit = str_has(s, "DUE TO TIME LIMIT");
     bool fatal = str_has(s, "Fatal Python error") || str_has(s, "core dumped");
     if (signal == 0 && exit_code == 0 && !limit && !fatal) {
@@ -381,7 +382,7 @@ void run_reader_death(struct run_reader *r, const struct line_context *line)
     }
     /* the first report is nearest to the cause, and a kill says more than an abort that follows */
     if (r->killed_signal == 0) {
-        r->killed_signal = signal;
+        r->killed_signal = guess ? 0 : signal;
     }
     if (r->exit_code == 0) {
         r->exit_code = exit_code;

@@ -12,6 +12,7 @@ const struct scan_mark_row scan_mark_rows[] = {
     {MARK_METRIC, "[^A-Za-z]steps?[:='\"]|\\biteration "},
     {MARK_PROGRESS, "it/s[\\],]|s/it[\\],]"},
     {MARK_TRACEBACK, "Traceback \\(most recent call last\\)"},
+    {MARK_TRACEBACK, "\", line [0-9]+, in "},
     {MARK_EXCEPTION,
      "(?:^|[\\]:|)>][ \\t]?)(?:[A-Za-z_]\\w*\\.)*[A-Z]\\w*"
      "(?:Error|Exception|Interrupt|Exit|OutOfResources|Timeout|Fault)(?::|[ \\t]*$)"},

@@ -11,6 +11,8 @@
 
 #include "base/vec.h"
 
+#include "diagnosis/traceback_frame.h"
+
 enum {
     MAX_WRITERS = 64,
     MAX_FRAME_LINES = 600,
@@ -18,7 +20,6 @@ enum {
     MAX_HELD = 64,
     TYPE_MAX = 160,
     MESSAGE_MAX = 500,
-    PATH_TEXT_MAX = 400,
     RECOVERY_LINES = 3, /* so many lines of progress after it show that training went on */
 };
 
@@ -26,10 +27,9 @@ enum {
 struct exception {
     char type[TYPE_MAX];
     char message[MESSAGE_MAX];
-    char file[PATH_TEXT_MAX];
-    char function[TYPE_MAX];
-    char code_line[32];
-    bool module_code;     /* the innermost frames run at import: "<module>" */
+    struct trace_frame frame; /* the innermost one */
+    struct trace_frame own;   /* the innermost one of the program itself; file "" without */
+    bool own_raise;       /* the program's line raised it, or asked an object for what it lacks */
     bool handled_by_next; /* the next one arose while this one was handled */
 };
 
@@ -53,6 +53,9 @@ struct writer {
     int64_t pid;
     unsigned lines;
     unsigned strays;
+    size_t indent; /* of the whole traceback, as in a block of Markdown */
+    bool headless; /* pasted without its head */
+    struct frame_reader frames;
     bool want_message; /* the exception line had none: the next line is it */
     bool chained;      /* a chain sentence came after the last exception */
     bool during;
@@ -200,7 +203,9 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
     if (h->where.line.rank >= 0) {
         PUT(rank, str_of(arena_fmt(t->arena, "%d", h->where.line.rank)));
     }
-    struct str file = str_of(h->root.file);
+    const struct trace_frame *frame = &h->root.frame;
+    const struct trace_frame *own = &h->root.own;
+    struct str file = str_of(frame->file);
     struct str module = {0};
     static const char *const roots[] = {"site-packages/", "dist-packages/"};
     for (size_t i = 0; i < ARRAY_LEN(roots) && module.n == 0; i++) {
@@ -212,8 +217,8 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
         }
     }
     if (module.n == 0 && file.n != 0) {
-        const char *slash = strrchr(h->root.file, '/');
-        module = str_of(slash != NULL ? slash + 1 : h->root.file);
+        const char *slash = strrchr(frame->file, '/');
+        module = str_of(slash != NULL ? slash + 1 : frame->file);
     }
     if (str_ends(module, ".py")) {
         module.n -= 3;
@@ -223,9 +228,15 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
         {"type", h->root.type},
         {"message", h->root.message},
         {"module", str_dup(t->arena, module)},
-        {"file", h->root.file},
-        {"function", h->root.function},
-        {"code_line", h->root.code_line},
+        {"file", frame->file},
+        {"function", frame->function},
+        {"code_line", frame->line},
+        {"own_file", own->file[0] != '\0' ? own->file : NULL},
+        {"own_line", own->line[0] != '\0' ? own->line : NULL},
+        {"own_code", own->code[0] != '\0' ? own->code : NULL},
+        {"own_raise", h->root.own_raise        ? "yes"
+                      : frame->file[0] != '\0' ? "no"
+                                               : NULL},
         {"rank", rank},
         {"final", same ? NULL : h->final_type},
         {"recovered", recovered ? "yes" : NULL},
@@ -243,7 +254,7 @@ static void emit(struct tracebacks *t, const struct held *h, bool recovered)
             .e = {.type = arena_strdup(t->arena, h->root.type),
                   .message = arena_strdup(t->arena, h->root.message),
                   .rank = h->where.line.rank,
-                  .import_time = h->root.module_code},
+                  .import_time = strcmp(h->root.frame.function, "<module>") == 0},
             .moment = h->where.line.moment,
             .weight = reports_another(h->root.type)};
     }
@@ -343,27 +354,21 @@ static struct writer *writer_of(struct tracebacks *t, const struct line_context 
     return w;
 }
 
-/* A frame line: '  File "x.py", line 12, in name'. */
-static bool read_frame(struct exception *e, struct str body)
+/* A line of the traceback's body; false when it is none. The innermost frame comes last. */
+static bool body_line(struct writer *w, struct str body)
 {
-    struct str s = str_trim(body);
-    if (!str_starts(s, "File \"")) {
-        return false;
+    enum frame_part part = trace_frame_read(&w->frames, &w->now.frame, body);
+    if ((part == FRAME_HEAD || part == FRAME_CODE) && w->now.frame.file[0] != '\0') {
+        bool own = !trace_frame_is_library(w->now.frame.file);
+        if (own) {
+            w->now.own = w->now.frame;
+        }
+        /* torch.nn.Module answers for names it lacks: the line that asked is meant. */
+        if (own || strstr(w->now.frame.function, "__getattr__") == NULL) {
+            w->now.own_raise = own;
+        }
     }
-    size_t quote = str_find_char(s, '"', 6);
-    if (quote == SIZE_MAX) {
-        return false;
-    }
-    PUT(e->file, str_slice(s, 6, quote));
-    size_t in = str_find(s, ", in ", quote);
-    size_t line = str_find(s, ", line ", quote);
-    size_t end = in != SIZE_MAX ? in : s.n;
-    struct str function = str_slice(s, in != SIZE_MAX ? in + 5 : s.n, s.n);
-    struct str code_line = str_slice(s, line != SIZE_MAX ? line + 7 : end, end);
-    PUT(e->function, function);
-    PUT(e->code_line, code_line);
-    e->module_code = strcmp(e->function, "<module>") == 0;
-    return true;
+    return part != FRAME_NONE;
 }
 
 static void take_exception(struct writer *w, const struct line_context *line, struct str type,
@@ -395,8 +400,10 @@ static void start(struct tracebacks *t, struct writer *w)
     t->open += !is_open(w);
     w->state = STATE_FRAMES;
     w->want_message = false;
+    w->headless = false;
     w->lines = 0;
     w->strays = 0;
+    w->frames = (struct frame_reader){0};
     w->now = (struct exception){0};
 }
 
@@ -414,21 +421,37 @@ static void give_up(struct tracebacks *t, struct writer *w)
     w->state = w->have_root ? STATE_AFTER : STATE_IDLE;
 }
 
+static size_t spaces(struct str s)
+{
+    size_t n = 0;
+    while (n < s.n && s.p[n] == ' ') {
+        n++;
+    }
+    return n;
+}
+
+/* The line without the indentation that the traceback has as a whole. */
+static struct str unindent(const struct writer *w, struct str body)
+{
+    size_t n = spaces(body);
+    return str_slice(body, n < w->indent ? n : w->indent, body.n);
+}
+
 /* A line inside a traceback. True when it was part of it. */
 static bool frame_line(struct tracebacks *t, struct writer *w, const struct line_context *line,
                        uint64_t progress)
 {
-    struct str body = line->prefix.body;
+    struct str body = unindent(w, line->prefix.body);
     if (++w->lines > MAX_FRAME_LINES) {
         give_up(t, w);
         return false;
     }
-    if (read_frame(&w->now, body) || body.p[0] == ' ' || body.p[0] == '\t') {
+    if (body_line(w, body)) {
         return true;
     }
     struct str type;
     struct str message;
-    if (!split_exception(body, true, &type, &message)) {
+    if (!split_exception(body, !w->headless, &type, &message)) {
         if (++w->strays > MAX_STRAYS) {
             give_up(t, w);
         }
@@ -491,6 +514,23 @@ static bool chain_sentence(struct tracebacks *t, const struct line_context *line
     return true;
 }
 
+/* A frame that belongs to no traceback begun so far: what was pasted lacks its first lines. */
+static struct writer *start_headless(struct tracebacks *t, const struct line_context *line)
+{
+    struct str body = line->prefix.body;
+    size_t indent = spaces(body);
+    struct writer *w = writer_of(t, line, false);
+    if (!str_starts(str_slice(body, indent, body.n), "File \"") ||
+        (w != NULL && w->state != STATE_IDLE)) {
+        return w;
+    }
+    w = writer_of(t, line, true);
+    start(t, w);
+    w->headless = true;
+    w->indent = indent < 2 ? 0 : indent - 2;
+    return w;
+}
+
 void tracebacks_line(struct tracebacks *t, const struct line_context *line, bool head, bool named,
                      uint64_t progress)
 {
@@ -504,11 +544,16 @@ void tracebacks_line(struct tracebacks *t, const struct line_context *line, bool
         message_line(t, w, body);
     }
     if (head && (str_has(body, "Traceback (most recent call last)"))) {
-        start(t, writer_of(t, line, true));
+        struct writer *opened = writer_of(t, line, true);
+        start(t, opened);
+        opened->indent = spaces(body);
         return;
     }
     if (head && chain_sentence(t, line)) {
         return;
+    }
+    if (head && (w == NULL || w->state == STATE_IDLE)) {
+        w = start_headless(t, line);
     }
     if (w != NULL && w->state == STATE_FRAMES) {
         used = frame_line(t, w, line, progress);

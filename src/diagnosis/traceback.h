@@ -2,7 +2,8 @@
 /*
  * Python tracebacks: one event `python-exception` per chain of exceptions, with captures
  * type message module file function code_line rank final (type of the last exception of the chain,
- * when it is another one) recovered ("yes" when training went on).
+ * when it is another one) recovered ("yes" when training went on), and of the innermost frame that is
+ * no installed package: own_file own_line own_code own_raise ("yes" when it raised the exception).
  *
  * The root of a chain is its first exception. In a chain made by "During handling of the above
  * exception" a lookup that failed (KeyError, AttributeError …) was expected by the program: the next

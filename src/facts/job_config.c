@@ -130,6 +130,9 @@ static enum status parse_tree(struct arena *a, struct str text, const char *path
     if (start.n != 0 && (start.p[0] == '{' || str_ends(str_of(path), ".json"))) {
         return tree_from_json(a, text, path, limits, ret_tree, err);
     }
+    if (str_ends(str_of(path), ".toml") || str_ends(str_of(path), ".py")) {
+        return err_set(err, ST_FORMAT, "%s: configurations are read as YAML or JSON only", path);
+    }
     return err_set(err, yaml.status, "%s", yaml.text);
 }
 

@@ -36,7 +36,8 @@ static const struct {
      "status address pci device_gone compute "},
     {"nvidia-xid", " xid name class pid process pci text meaning "},
     {"rocr-fault-block", " error kernel address grid workgroup queue gpu "},
-    {"python-exception", " type message module file function code_line rank final recovered "},
+    {"python-exception", " type message module file function code_line rank final recovered "
+                         "own_file own_line own_code own_raise "},
 };
 
 /* Captures of a reader's event, or NULL. */

@@ -184,6 +184,64 @@ static void test_accelerate(void **state)
     take(b, "acc.yaml", "compute_environment: LOCAL_MACHINE\nnum_gpus: 4\nnum_machines: 2\n");
     assert_non_null(found(b, "config-wrong-key"));
     assert_non_null(found(b, "config-accelerate-machines"));
+    b->facts = facts_new(b->arena);
+    take(b, "acc.yaml",
+         "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+         "num_machines: 2\nmain_process_ip: 127.0.0.1\nmain_process_port: 99999\n"
+         "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
+         "  fsdp_sync_module_states: false\n");
+    assert_non_null(found(b, "config-accelerate-loopback"));
+    assert_non_null(found(b, "config-accelerate-port"));
+    assert_non_null(found(b, "config-fsdp-ram-loading"));
+    b->facts = facts_new(b->arena);
+    take(b, "acc.yaml",
+         "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\n"
+         "num_machines: 2\nmain_process_ip: 10.0.0.4\nmain_process_port: 29500\n"
+         "fsdp_config:\n  fsdp_cpu_ram_efficient_loading: true\n"
+         "  fsdp_sync_module_states: true\n");
+    assert_null(found(b, "config-accelerate-loopback"));
+    assert_null(found(b, "config-accelerate-port"));
+    assert_null(found(b, "config-fsdp-ram-loading"));
+}
+
+/* Fault: what transformers and DeepSpeed refuse at the start is taken without a word. */
+static void test_refused_at_the_start(void **state)
+{
+    static const struct {
+        const char *file;
+        const char *text;
+        const char *rule; /* found when `refused` */
+        bool refused;
+    } rows[] = {
+        {"t.yaml",
+         "output_dir: x\nload_best_model_at_end: true\neval_strategy: epoch\n"
+         "save_strategy: steps\n",
+         "config-best-model-strategies", true},
+        {"t.yaml",
+         "output_dir: x\nload_best_model_at_end: true\neval_strategy: epoch\n"
+         "save_strategy: epoch\n",
+         "config-best-model-strategies", false},
+        {"t.yaml", /* other trainers set the strategy by eval_steps */
+         "output_dir: x\nload_best_model_at_end: true\neval_steps: 10\nsave_steps: 10\n",
+         "config-best-model-strategies", false},
+        {"t.yaml", "output_dir: x\nload_in_4bit: true\nload_in_8bit: true\n",
+         "config-two-quantisations", true},
+        {"t.yaml", "output_dir: x\nload_in_4bit: true\nload_in_8bit: false\n",
+         "config-two-quantisations", false},
+        {"d.json",
+         "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\"}}}",
+         "config-nvme-without-path", true},
+        {"d.json",
+         "{\"zero_optimization\": {\"stage\": 3, \"offload_param\": {\"device\": \"nvme\","
+         " \"nvme_path\": \"/nvme\"}}}",
+         "config-nvme-without-path", false},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        b->facts = facts_new(b->arena);
+        take(b, rows[i].file, rows[i].text);
+        assert_int_equal(found(b, rows[i].rule) != NULL, rows[i].refused);
+    }
 }
 
 /* ---- graph ---- */
@@ -249,6 +307,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_keys_of_a_script_pass, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zero3_gathers_weights, setup, teardown),
         cmocka_unit_test_setup_teardown(test_accelerate, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_at_the_start, setup, teardown),
         cmocka_unit_test_setup_teardown(test_graph_of_a_cpu_machine, setup, teardown),
         cmocka_unit_test_setup_teardown(test_graph_marks_unknown, setup, teardown),
         cmocka_unit_test_setup_teardown(test_graph_escapes_labels, setup, teardown),

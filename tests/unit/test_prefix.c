@@ -31,6 +31,18 @@ static void launchers_give_ranks(void **state)
     assert_prefix("[1,3]<stderr>:x", NAN, 3, "x");
     assert_prefix("(RayTrainWorker pid=123, ip=10.0.0.1) [rank2]: x", NAN, 2, "x");
     assert_prefix("[Rank 4] Watchdog", NAN, 4, "Watchdog");
+    assert_prefix("> > [rank3]:   File x", NAN, 3, "  File x");
+    assert_prefix("trainer-1  |   File x", NAN, -1, "  File x");
+    assert_prefix("my_job_2 | x", NAN, -1, "x");
+    assert_prefix("worker-0: [rank2]:   File x", NAN, 2, "  File x");
+    assert_prefix("10.0.0.4: ValueError: x", NAN, -1, "ValueError: x");
+    assert_prefix("worker-1: Traceback (most recent call last):", NAN, -1,
+                  "Traceback (most recent call last):");
+    assert_prefix("epoch-1: loss 2.0", NAN, -1, "epoch-1: loss 2.0");
+    assert_prefix("libx.so.1: cannot open", NAN, -1, "libx.so.1: cannot open");
+    assert_prefix("loss | 2.0", NAN, -1, "loss | 2.0");
+    assert_prefix("[pod/train-0/main] 3:   x", NAN, 3, "  x");
+    assert_prefix("kernel: NVRM: x", NAN, -1, "NVRM: x");
 }
 
 static void loggers_give_times(void **state)
@@ -41,6 +53,9 @@ static void loggers_give_times(void **state)
     assert_prefix("[INFO|trainer.py:756] 2025-05-05 10:00:01,911 >> text", MAY5 + 0.911, -1,
                   "text");
     assert_prefix("[INFO|2025-05-05 10:00:01] llamafactory: text", MAY5, -1, "llamafactory: text");
+    assert_prefix("2025-05-05T10:00:01+0000 gpu-1.local train.sh[441]:   text", MAY5, -1, "  text");
+    assert_prefix("2025-05-05T10:00:01+0000 gpu1 kernel: NVRM: x", MAY5, -1, "NVRM: x");
+    assert_prefix("2025-05-05 10:00:01 loss [1]: text", MAY5, -1, "loss [1]: text");
     assert_prefix("[2025-05-05 10:00:01,118] [INFO] [axolotl.train] [PID:1] [RANK:6] text",
                   MAY5 + 0.118, -1, "[axolotl.train] [PID:1] [RANK:6] text");
     assert_prefix("[2025-05-05 10:00:01,118] [INFO] [RANK:6] text", MAY5 + 0.118, 6, "text");

@@ -367,6 +367,17 @@ static void two_ranks_make_two_series(void **state)
     assert_int_equal(s->nan_all_ranks, 1);
 }
 
+static void signals_that_ray_can_think_of_are_no_signal(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "(raylet) A worker died. There are some potential root causes. (1) The "
+               "process is killed by SIGKILL by OOM killer due to high memory usage.\n");
+    assert_int_equal(lf->run.killed_signal, 0);
+    lf = log_of(arena, "worker 3 was killed by SIGKILL\n");
+    assert_int_equal(lf->run.killed_signal, 9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +397,7 @@ int main(void)
         cmocka_unit_test(series_numbers_are_right),
         cmocka_unit_test(long_series_is_thinned_and_its_numbers_stay_exact),
         cmocka_unit_test(two_ranks_make_two_series),
+        cmocka_unit_test(signals_that_ray_can_think_of_are_no_signal),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
