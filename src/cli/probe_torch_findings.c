@@ -178,7 +178,7 @@ static void judge_reduction(struct context *x, const struct torch_row *r,
     const char *format = r->dtype == DTYPE_BF16 ? "bf16" : "fp16";
     if (strncmp(x->device, "cuda", 4) != 0 || c->verdict != TORCH_INACCURATE ||
         (r->dtype != DTYPE_BF16 && r->dtype != DTYPE_F16) || !(c->worst.error <= explained) ||
-        !is_product(r)) {
+        c->worst.whole || !is_product(r)) {
         return;
     }
     f->severity = SEVERITY_WARNING;
