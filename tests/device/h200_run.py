@@ -2,9 +2,9 @@
 """LoRA training of a Qwen3-shaped model with random weights, as its users write it, in two phases: wide steps,
 whose time the GPU decides, and narrow ones, whose time the launching thread decides. Prints their medians after
 warm-up: of a wide step the wall time, of a narrow one the wall time and the CPU time until all is launched, of
-the main thread and of the whole process. usage: h200_run.py [STEPS] [--wide STEPS] [--turn FILE] [sizes]"""
+the main thread and of the whole process. usage: h200_run.py [STEPS] [--wide STEPS] [--after FILE] [sizes]"""
 import argparse
-import fcntl
+import os
 import statistics
 import time
 
@@ -15,7 +15,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 p = argparse.ArgumentParser()
 p.add_argument("steps", nargs="?", type=int, default=40, help="narrow steps")
 p.add_argument("--wide", type=int, default=0, help="wide steps")
-p.add_argument("--turn", help="a file: one process at a time, in the order of waiting, goes beyond its imports")
+p.add_argument("--after", help="train only when this file is there: the run before is over")
 p.add_argument("--layers", type=int, default=8)
 p.add_argument("--width", type=int, default=1024)
 p.add_argument("--vocabulary", type=int, default=32000)
@@ -24,9 +24,6 @@ p.add_argument("--wide-batch", type=int, default=20)
 p.add_argument("--wide-length", type=int, default=2048)
 p.add_argument("--device", default="cuda")
 args = p.parse_args()
-if args.turn:
-    turn = open(args.turn, "w")
-    fcntl.flock(turn, fcntl.LOCK_EX)
 
 torch.manual_seed(0)
 head = args.width // 16
@@ -36,6 +33,11 @@ config = Qwen3Config(vocab_size=args.vocabulary, hidden_size=args.width, interme
 model = Qwen3ForCausalLM(config).to(device=args.device, dtype=torch.bfloat16)
 model = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear"))
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-4)
+
+
+torch.zeros(1, device=args.device)
+while args.after and not os.path.exists(args.after):
+    time.sleep(0.02)
 
 
 def wait():

@@ -6,7 +6,7 @@
 #              decides, and the CPU time of narrow ones, which the launching thread decides
 #   streams    work on three streams, plain and guarded: every number the same
 #   sanitizer  a step small enough for compute-sanitizer: plain, guarded, under its memcheck
-# usage: h200_run.sh [PART...]   PAIRS=12 (an even number) GUARDED=6 WIDE=30 NARROW=40 BATCH=20
+# usage: h200_run.sh [PART...]   PAIRS=12 (an even number) GUARDED=6 WIDE=30 NARROW=40 BATCH=20 AHEAD=5
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 assay=${ASSAY:-$here/../../dist/bin/assay}
@@ -26,32 +26,34 @@ mask() {
     echo "exit $?"
 }
 
-# Imports of the next process run beside the steps of this one; from there on one process has the GPU at a time.
-job() { # KIND NUMBER
-    local command=(python3 "$here/h200_run.py" "${NARROW:-40}" --wide "${WIDE:-30}" --wide-batch "${BATCH:-20}" --turn "$work/turn")
+# The next AHEAD processes import and make their model beside the steps of this one; one at a time trains, in order.
+job() { # KIND NUMBER PLACE
+    local command=(python3 "$here/h200_run.py" "${NARROW:-40}" --wide "${WIDE:-30}" --wide-batch "${BATCH:-20}" --after "$work/over.$(($3 - 1))")
     case $1 in
     plain) ;;
     recorded) command=("$assay" run --no-facts --record "r$2" -- "${command[@]}") ;;
     guarded) command=("$assay" run --no-facts --guard --record "g$2" -- "${command[@]}") ;;
     esac
     "${command[@]}" >"$2.$1.out" 2>"$2.$1.err" || echo "$1 $2: exit $? (see the end of its output: $(tail -n 1 "$2.$1.err"))"
+    : >"over.$3"
 }
 
 cost() {
-    local order=() i before="" now
+    local order=() i place=0
+    rm -f over.*
+    : >over.0
     for i in $(seq "$pairs"); do
         [ $((i % 2)) = 0 ] && order+=("plain $i" "recorded $i") || order+=("recorded $i" "plain $i")
         [ $((i % 2)) = 0 ] && [ $((i / 2)) -le "$guarded" ] && order+=("guarded $i")
     done
     echo "== $pairs interleaved pairs, ${#order[@]} runs"
     for i in "${order[@]}"; do
+        place=$((place + 1))
+        while [ ! -e "over.$((place - ${AHEAD:-5} - 1))" ] && [ "$place" -gt "${AHEAD:-5}" ]; do sleep 0.05; done
         # shellcheck disable=SC2086 # two words
-        job $i &
-        now=$!
-        [ -n "$before" ] && wait "$before"
-        before=$now
+        job $i "$place" &
     done
-    wait "$before"
+    wait
     python3 "$here/h200_ratios.py" "$pairs"
     du -sh r1 2>/dev/null | cut -f 1 | sed 's/^/run folder on disk: /'
 }
