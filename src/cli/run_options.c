@@ -15,11 +15,8 @@ struct number_rule {
 };
 
 static const struct number_rule number_rules[] = {
-    {"guard-every", 1, 1e9, true},
-    {"guard-min", 1, 1e15, true},
-    {"timeout", 0.001, 1e9, false},
-    {"marks", 1, 1e6, true},
-    {"hang", 1, 1e9, false},
+    {"guard-every", 1, 1e9, true}, {"guard-min", 1, 1e15, true}, {"timeout", 0.001, 1e9, false},
+    {"marks", 1, 1e6, true},       {"hang", 1, 1e9, false},
 };
 
 static enum status check_numbers(const struct cli *cli, struct err *err)

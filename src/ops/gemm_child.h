@@ -39,8 +39,8 @@ struct gemm_shared {
     /* A copy of the result between two items, where the parent has asked for it; `next` set. */
     struct gemm_result snapshot;
     bool snapshot_wanted; /* set by the parent, cleared by the child when the copy is there */
-    bool stop_wanted; /* set by the parent: the child waits at the next item */
-    bool stopped;     /* set by the child then */
+    bool stop_wanted;     /* set by the parent: the child waits at the next item */
+    bool stopped;         /* set by the child then */
     struct gemm_flight flight;
 };
 

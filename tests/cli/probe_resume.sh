@@ -50,7 +50,7 @@ assert p.returncode == -signal.SIGINT, p.returncode
 claim = next(f["claim"] for f in report["findings"] if f["id"] == "gemm-not-tried")
 done, of = map(int, re.match(r"interrupted after (\d+) of (\d+) products", claim).groups())
 assert 0 < done < of and "the same command goes on" in claim, claim
-kept = int(next(line.split()[1] for line in open(state) if line.startswith("counts")))
+kept = int(next(line.split()[2] for line in open(state) if line.startswith("counts")))  # next, probes, ...
 assert kept == report["probes"], (kept, report["probes"])
 P
 expect "resumed after Ctrl-C" 1 "$ASSAY" probe --library "$library" --dtype f32 --dtype f64 --json --resume "$TMP/interrupted"

@@ -18,7 +18,7 @@ says "a plan" out '"name": "command"'
 [ -s kept/qualification.json ] && [ -s h.sqlite ] || { echo "FAILED: save or history of the plan"; FAILED=1; }
 grep -q 'plan-figure' out && { echo "FAILED: a figure within its limits is told"; FAILED=1; }
 expect "the command line goes first" 2 "$ASSAY" qualify --plan plan.yaml --only host --save other --history second.sqlite
-says "the command line goes first" out "not asked: stack, device, operators, torch, evidence, linear-attention, training, command"
+says "the command line goes first" out "not asked: stack, device, operators, torch, evidence, linear-attention, tokenizer, training, command"
 says "the command line goes first" out "no stage measured it"
 sed 's/at-least: 1,/at-least: 1e9,/' plan.yaml >high.yaml
 expect "a limit that is missed" 1 "$ASSAY" qualify --plan high.yaml --only training --save third
