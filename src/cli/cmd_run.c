@@ -192,8 +192,21 @@ static void write_kernel_log(struct running *r)
             "no kernel log: %s; GPU faults that only the kernel tells of are "
             "not seen (run as root, or sysctl kernel.dmesg_restrict=0)",
             err.text);
-    } else if (run_folder_write(r->cli->arena, r->folder, "kernel.log", text, &err) != ST_OK) {
-        *VEC_PUSH(r->cli->arena, &r->notes) = arena_strdup(r->cli->arena, err.text);
+        return;
+    }
+    struct arena *a = r->cli->arena;
+    struct str others = {.p = "", .n = 0};
+    if (run_folder_kernel_pids()) {
+        run_folder_own_faults(a, r->folder, text, &text, &others);
+    }
+    if (run_folder_write(a, r->folder, "kernel.log", text, &err) != ST_OK) {
+        *VEC_PUSH(a, &r->notes) = arena_strdup(a, err.text);
+    }
+    if (others.n > 0 &&
+        run_folder_write(a, r->folder, "kernel.others.log", others, &err) == ST_OK) {
+        *VEC_PUSH(a, &r->notes) =
+            "the kernel log of this time tells of GPU faults of other processes: "
+            "kernel.others.log; they are not laid to this run";
     }
 }
 

@@ -213,3 +213,72 @@ enum status run_folder_kernel_log(struct arena *a, double from_monotonic_s, stru
     *ret_text = strbuf_str(&out);
     return ST_OK;
 }
+
+/* The first PID namespace of a machine; include/linux/proc_ns.h: PROC_PID_INIT_INO. */
+bool run_folder_kernel_pids(void)
+{
+    char name[64];
+    ssize_t n = readlink("/proc/self/ns/pid", name, sizeof name);
+    return str_is((struct str){.p = name, .n = n > 0 ? (size_t)n : 0}, "pid:[4026531836]");
+}
+
+static bool has_record(struct arena *a, const char *folder, uint64_t pid)
+{
+    struct arena_mark mark = arena_mark(a);
+    bool found = access(arena_fmt(a, "%s/record.%llu.bin", folder, (unsigned long long)pid),
+                        F_OK) == 0 ||
+                 access(arena_fmt(a, "%s/maps.%llu", folder, (unsigned long long)pid), F_OK) == 0;
+    arena_rewind(a, mark);
+    return found;
+}
+
+/* "[1234.5] NVRM: Xid (PCI:0000:18:00): 31, pid=3242, name=python3, ...": the process, or 0. */
+static uint64_t process_of_xid(struct str line)
+{
+    uint64_t pid = 0;
+    size_t at = str_find(line, "pid=", 0);
+    if (str_find(line, "NVRM: Xid", 0) == SIZE_MAX || at == SIZE_MAX) {
+        return 0;
+    }
+    struct str rest = str_slice(line, at + 4, line.n), number;
+    if (!str_cut(&rest, ',', &number) || str_to_u64(str_trim(number), 10, &pid) != ST_OK) {
+        return 0; /* '<unknown>' */
+    }
+    return pid;
+}
+
+static bool any_record(struct arena *a, const char *folder)
+{
+    struct fs live = {.prefix = ""};
+    const char *const *names;
+    size_t count = 0;
+    bool any = false;
+    if (fs_list(&live, a, folder, &names, &count, NULL) == ST_OK) {
+        for (size_t i = 0; i < count; i++) {
+            any = any || str_starts(str_of(names[i]), "record.");
+        }
+    }
+    return any;
+}
+
+void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
+                           struct str *ret_others)
+{
+    *ret_own = log;
+    *ret_others = (struct str){.p = "", .n = 0};
+    if (!any_record(a, folder)) {
+        return;
+    }
+    struct strbuf own, others;
+    strbuf_init(&own, a, log.n + 2);
+    strbuf_init(&others, a, log.n + 2);
+    struct str line;
+    while (str_cut_line(&log, &line)) {
+        uint64_t pid = process_of_xid(line);
+        struct strbuf *to = pid != 0 && !has_record(a, folder, pid) ? &others : &own;
+        strbuf_add(to, line);
+        strbuf_addc(to, '\n');
+    }
+    *ret_own = strbuf_str(&own);
+    *ret_others = strbuf_str(&others);
+}

@@ -32,4 +32,13 @@ void run_folder_trim(struct arena *a, const char *folder);
 enum status run_folder_kernel_log(struct arena *a, double from_monotonic_s, struct str *ret_text,
                                   struct err *err) MUST_USE;
 
+/* Whether the kernel's log numbers processes as this process does: not in a PID namespace. */
+bool run_folder_kernel_pids(void);
+
+/* Takes the Xid lines of other processes out of a kernel log: those whose "pid=N" left no record in the
+ * folder. On a machine with several jobs (and guards, which plant faults to prove themselves) the log
+ * tells of all. Nothing is taken where no process left a record. */
+void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
+                           struct str *ret_others);
+
 #endif

@@ -33,7 +33,7 @@ plant slow1 "Late at each collective: rank 1"
 plant fail0 "Failed on rank 0" "ibv_reg_mr failed"
 plant crash2 "The process of rank 2" "crashed or was killed"
 plant stuck0 "all ranks arrived, and none ended it"
-pgrep -f "$ASSAY collectives --bytes 4K" >/dev/null && { echo "FAILED: processes are left behind"; FAILED=1; }
+pgrep -s 0 -f "$ASSAY collectives --bytes 4K" >/dev/null && { echo "FAILED: processes are left behind"; FAILED=1; }
 
 expect "less than was asked for" 2 "${fakes[@]}" "${try[@]}" --least-busbw 1000
 says "less than was asked for" out "speaks of an all-reduce of 16 MiB or more"
