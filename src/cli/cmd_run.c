@@ -24,6 +24,7 @@
 #include "cli/run_environment.h"
 #include "cli/run_gpu_guard.h"
 #include "cli/run_inputs.h"
+#include "cli/run_kernel_log.h"
 #include "cli/run_logs.h"
 #include "cli/run_options.h"
 #include "cli/run_report.h"
@@ -179,34 +180,6 @@ static void write_facts(struct running *r)
     facts_write_json(facts, r->cli->arena, session_unit_of_key, (void *)(uintptr_t)r->k, &out);
     if (run_folder_write(r->cli->arena, r->folder, "facts.json", strbuf_str(&out), &err) != ST_OK) {
         *VEC_PUSH(r->cli->arena, &r->notes) = arena_strdup(r->cli->arena, err.text);
-    }
-}
-
-static void write_kernel_log(struct running *r)
-{
-    struct err err = {0};
-    struct str text;
-    if (run_folder_kernel_log(r->cli->arena, r->start, &text, &err) != ST_OK) {
-        *VEC_PUSH(r->cli->arena, &r->notes) = arena_fmt(
-            r->cli->arena,
-            "no kernel log: %s; GPU faults that only the kernel tells of are "
-            "not seen (run as root, or sysctl kernel.dmesg_restrict=0)",
-            err.text);
-        return;
-    }
-    struct arena *a = r->cli->arena;
-    struct str others = {.p = "", .n = 0};
-    if (run_folder_kernel_pids()) {
-        run_folder_own_faults(a, r->folder, text, &text, &others);
-    }
-    if (run_folder_write(a, r->folder, "kernel.log", text, &err) != ST_OK) {
-        *VEC_PUSH(a, &r->notes) = arena_strdup(a, err.text);
-    }
-    if (others.n > 0 &&
-        run_folder_write(a, r->folder, "kernel.others.log", others, &err) == ST_OK) {
-        *VEC_PUSH(a, &r->notes) =
-            "the kernel log of this time tells of GPU faults of other processes: "
-            "kernel.others.log; they are not laid to this run";
     }
 }
 
@@ -502,7 +475,7 @@ static int finish(struct running *r, const struct supervise_result *s)
     int status = supervise_status(s);
     tell_result(r, s);
     run_folder_trim(r->scratch, r->folder);
-    write_kernel_log(r);
+    run_kernel_log_write(r->cli->arena, r->folder, r->start, &r->notes);
     cli_progress(r->cli, "digesting the files that the command was seen reading");
     run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);
     cli_progress(r->cli, NULL);
