@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs a tier of tests and ends with "N passed, N failed, N skipped".
 #   quick  unit and command-line suites of the ordinary build
-#   test   quick + lint + sanitizers + fuzz regression + corpus scores + dist
+#   test   quick + slow suites + lint + sanitizers + fuzz regression + corpus scores + dist
 #   full   suites that download real wheels and packages
 # With ASSAY_TOTALS=FILE the three numbers are appended there.
 set -euo pipefail
@@ -59,6 +59,7 @@ quick)
 test)
     suite "$build" unit
     suite "$build" cli
+    suite "$build" slow
     suite "$build" torture
     check lint tools/lint.sh "$build"
     check corpus-score tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.98 --max-false 0 corpus
@@ -71,6 +72,7 @@ test)
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:handle_segv=0:handle_sigill=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
     suite build-asan unit --timeout-multiplier 6
     suite build-asan cli --timeout-multiplier 6
+    suite build-asan slow --timeout-multiplier 6
     unset ASAN_OPTIONS UBSAN_OPTIONS
     check dist tools/make_dist.sh
     ;;
