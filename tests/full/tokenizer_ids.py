@@ -118,4 +118,7 @@ for name in ("tokenizer.model.v1", "mistral_instruct_tokenizer_240323.model.v3",
 train("unigram nmt_nfkc", vocab_size=8000, model_type="unigram", character_coverage=.9995)
 train("unigram identity bytes", vocab_size=16000, model_type="unigram", normalization_rule_name="identity", byte_fallback=True,
       split_digits=True, user_defined_symbols=["<|x|>", "==", "don't"], remove_extra_whitespaces=False, add_dummy_prefix=False)
+train("bpe nmt_nfkc", vocab_size=8000, model_type="bpe", character_coverage=.9995)
+train("bpe identity bytes", vocab_size=8000, model_type="bpe", normalization_rule_name="identity", byte_fallback=True,
+      split_digits=True, remove_extra_whitespaces=False)
 sys.exit(worst)

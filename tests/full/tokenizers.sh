@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Ids beside those of tokenizers, tiktoken and sentencepiece over 60 MB of text in many languages, code and
-# hostile bytes: published tokenizers of seven families, the models in mistral-common, two trained here.
+# hostile bytes: published tokenizers of seven families, the models in mistral-common, four trained here.
 set -euo pipefail
 top=$(dirname "$0")
 python=$("$top/oracle_env.sh") || exit 77
