@@ -441,7 +441,19 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
                               .confidence = 1};
         add_evidence(a, f, p->source, "free is defined by the program itself");
     }
-    if (h->guard == RECORD_GUARD_FULL) {
+    if (h->guard == RECORD_GUARD_FULL &&
+        h->guarded_blocks <= 1) { /* the proof's own block at most */
+        story->guard_proven = false;
+        struct finding *f = VEC_PUSH(a, &story->findings);
+        *f = (struct finding){
+            .id = "guard-not-proven",
+            .severity = SEVERITY_UNKNOWN,
+            .title = "the guard found no room: nothing was guarded",
+            .claim = "Not one block of this process could be placed at a hole, so a "
+                     "run without a fault proves nothing.",
+            .confidence = 1};
+        add_evidence(a, f, p->source, "no guarded block");
+    } else if (h->guard == RECORD_GUARD_FULL) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(
             a,
             "%s: the guard reached the limit on mappings after %" PRIu64

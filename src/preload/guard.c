@@ -161,8 +161,8 @@ static void *place(uint32_t first, size_t alignment, size_t size)
 
 void *guard_take(size_t alignment, size_t size)
 {
-    if (atomic_load_explicit(&arena.state, memory_order_acquire) < RECORD_GUARD_PROVEN ||
-        atomic_load(&arena.state) == RECORD_GUARD_UNPROVEN || size < settings.guard_min ||
+    int state = atomic_load_explicit(&arena.state, memory_order_acquire);
+    if ((state != RECORD_GUARD_PROVEN && state != RECORD_GUARD_FULL) || size < settings.guard_min ||
         size == 0 || alignment > PAGE || size > (UINT64_C(1) << 36)) {
         return NULL;
     }
@@ -294,11 +294,13 @@ static bool prove(void)
     return seen;
 }
 
-/* A program that defines free itself (a static jemalloc, a sanitizer) would be given blocks that it does not know. */
+/* A program that defines free itself (a static jemalloc, a sanitizer) would be given blocks that it does not
+ * know. In a program at fixed addresses that takes the address of free, such as Debian's python3, the name
+ * leads to a stub in the program, and the stub to us. */
 static bool frees_through_us(void)
 {
     void *first = raw_dlsym(RTLD_DEFAULT, "free");
-    return first == NULL || is_ours(first);
+    return first == NULL || is_ours(first) || free_leads_here(first);
 }
 
 void guard_start(void)

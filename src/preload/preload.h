@@ -80,6 +80,9 @@ void *real_symbol(enum hook hook, uint64_t caller);
 /* Whether an address lies in the recorder: a symbol that leads back to us is none. */
 bool is_ours(const void *p);
 
+/* Whether a function that a program calls free ends in ours; it is called with NULL (hooks_memory.c). */
+bool free_leads_here(void *function);
+
 /* Remembers `real` for callers whose own scope does not have it (they looked it up by name), and returns
  * our function for the hook; NULL when it has none. */
 void *real_symbol_fallback(enum hook hook, void *real);

@@ -147,8 +147,15 @@ static void forked(const char *self)
     waitpid(pid, NULL, 0);
 }
 
+#ifdef ADDRESS_OF_FREE
+static void (*volatile free_by_address)(void *);
+#endif
+
 int main(int argc, char **argv)
 {
+#ifdef ADDRESS_OF_FREE
+    free_by_address = free; /* in code: the linker makes a stub that `free` then means */
+#endif
     const char *what = argc > 1 ? argv[1] : "steps";
     int n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
     if (strcmp(what, "deaf") == 0) {

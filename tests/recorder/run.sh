@@ -20,6 +20,8 @@ expect "a second run into the same folder" 64 "${run[@]}" --record good -- true
 
 expect "guarded, healthy library" 0 "${run[@]}" --guard --record guarded -- "$JOB" steps 3
 says "the guard proved itself" err "guard proven at the start"
+expect "guarded, a program at fixed addresses" 0 "${run[@]}" --guard --record fixed -- "$JOB_FIXED" steps 3
+says "a stub of the program is no free of its own" err "guard proven at the start"
 expect "guarded at the front" 0 "${run[@]}" --guard --guard-side begin --record front -- "$JOB" steps 3
 export LD_LIBRARY_PATH=$TMP/over
 expect "over-reading library, not guarded" 0 "${run[@]}" --record lucky -- "$JOB_OVER" steps 3
