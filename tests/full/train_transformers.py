@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.trainer_pt_utils import get_parameter_names
 
-STEPS, BATCH, ACCUMULATE, SEED, LR, WARMUP, DECAY = 12, 2, 3, 42, 1e-2, 3, 0.1
+STEPS, BATCH, ACCUMULATE, SEED, LR, WARMUP, DECAY = 20, 2, 3, 42, 1e-2, 3, 0.1
 NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
 
 

@@ -23,7 +23,7 @@ with open(sys.argv[1], "w") as f:
         json.dump({"input_ids": ids, "labels": [-100] * masked + ids[masked:]}, f)
         f.write("\n")
 PY
-train=("$assay" train --data "$scratch/data.jsonl" --steps 12 --batch 2 --accumulate 3 --lr 1e-2 --warmup 3
+train=("$assay" train --data "$scratch/data.jsonl" --steps 20 --batch 2 --accumulate 3 --lr 1e-2 --warmup 3
     --weight-decay 0.1 --precision f64 --save-every 1 --keep 0 --quiet)
 "$assay" train "$SOURCE/examples/train/model" --random --data "$scratch/data.jsonl" --steps 1 --lr 0 --save "$scratch/init" --quiet >/dev/null
 model=$scratch/init/checkpoint-1
