@@ -158,6 +158,10 @@ int main(int argc, char **argv)
 #endif
     const char *what = argc > 1 ? argv[1] : "steps";
     int n = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 5;
+    if (strcmp(what, "large") == 0) { /* one block of 1.5 GiB, and no other */
+        void *p;
+        return posix_memalign(&p, 64, (size_t)3 << 29) != 0;
+    }
     if (strcmp(what, "deaf") == 0) {
         signal(SIGTERM, SIG_IGN);
     } else if (strcmp(what, "close") == 0) {

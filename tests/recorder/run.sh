@@ -30,6 +30,10 @@ unset LD_LIBRARY_PATH
 says "the operand and the distance" err "sgemm_ read 0 bytes past the end of operand A"
 says "the call" err "NN 16x16x32 float32"
 says "the class" err "gemm-reads-past-operand"
+if [ -z "${SANITIZED:-}" ]; then # a sanitized assay does not live in so few addresses
+    expect "a guard without room" 2 bash -c 'ulimit -v 3500000; exec "$@"' - "${run[@]}" --guard --record noroom -- "$JOB" large
+    says "a guard without room is never a pass" err "the guard found no room: nothing was guarded"
+fi
 expect "a guard that does not work" 2 env ASSAY_RECORD_TEST_NO_GUARD=1 "${run[@]}" --guard --record unproven -- "$JOB" steps 1
 says "is never a pass" err "guard-not-proven"
 

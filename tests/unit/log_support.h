@@ -10,6 +10,23 @@
 #include "diagnosis/log_read.h"
 #include "unit.h"
 
+/* Of a test, made anew for each by setup and teardown. */
+static struct arena *arena;
+
+static inline int setup(void **state)
+{
+    (void)state;
+    arena = arena_new(0);
+    return 0;
+}
+
+static inline int teardown(void **state)
+{
+    (void)state;
+    arena_free(arena);
+    return 0;
+}
+
 static struct pattern log_patterns[] = {
     {.id = "fault",
      .regex = "Memory access fault by GPU node-\\d+",

@@ -3,22 +3,6 @@
 #include "diagnosis/gpu_fault.h"
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 static void status_words_are_decoded_by_number(void **state)
 {
     (void)state;

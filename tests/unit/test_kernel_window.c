@@ -2,22 +2,6 @@
 #include "diagnosis/kernel_window.h"
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 /* A Xid at 100 s, one at 5000 s (its dump on two lines), one at 9000 s after boot. */
 static const char kernel_log[] = "<4>[  100.000000] NVRM: Xid (PCI:0000:01:00): 79, old\n"
                                  "<4>[ 5000.000001] NVRM: Xid (PCI:0000:01:00): 48, now\n"

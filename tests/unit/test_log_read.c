@@ -10,22 +10,6 @@
 #define FAULT \
  "Memory access fault by GPU node-1 (Agent handle: 0x55) on address 0x7f0000. Reason: x."
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 static void empty_log_is_no_error(void **state)
 {
     (void)state;

@@ -3,22 +3,6 @@
 #include "diagnosis/metric_line.h"
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 static double metric(const char *line, const char *name)
 {
     struct metric_line m;

@@ -10,22 +10,6 @@
 #include "diagnosis/metric_layout.h"
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 /* The shape of one line, both ways. */
 static void assert_shape(const char *line, const char *want)
 {

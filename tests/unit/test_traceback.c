@@ -2,22 +2,6 @@
 /* Tracebacks in the forms that people paste: which line of the program do they name? */
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 static void expect_own(const char *log, const char *file, const char *line, const char *code)
 {
     const struct log_facts *lf = log_of(arena, log);

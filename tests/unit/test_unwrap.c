@@ -3,22 +3,6 @@
 #include "diagnosis/unwrap.h"
 #include "log_support.h"
 
-static struct arena *arena;
-
-static int setup(void **state)
-{
-    (void)state;
-    arena = arena_new(0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_free(arena);
-    return 0;
-}
-
 static void assert_unwrapped(enum wrapping wrapping, const char *line, const char *text)
 {
     char *out = arena_alloc(arena, strlen(line) + 1);
