@@ -390,7 +390,10 @@ void anomaly_series_period(struct anomaly_set *s, struct anomaly_series *x, bool
         values[i] = x->kept[(x->kept_count - n + i) % ANOMALY_PERIODS];
     }
     struct period p;
-    if (period_find(s->scratch, values, n, s->rules.period_strength, &p)) {
+    /* Of steps that short the scheduler's ticks are the longest period. */
+    bool brief = x->family == FAMILY_TIME &&
+                 !(unscaled(x, anomaly_window_quantile(&x->level, 0.5)) >= s->rules.time_seconds);
+    if (!brief && period_find(s->scratch, values, n, s->rules.period_strength, &p)) {
         tell_period(s, x, sample, &p);
     }
     arena_rewind(s->scratch, mark);

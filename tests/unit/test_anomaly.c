@@ -333,6 +333,16 @@ static void steps_of_milliseconds_are_not_called_slow(void **state)
     assert_int_equal(anomaly_count(b->set, ANOMALY_SHIFT_UP), 0);
     assert_int_equal(anomaly_count(b->set, ANOMALY_TAIL), 0);
     bench_free(b);
+    const double times[] = {0.001, 0.1};
+    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
+        b = bench_new();
+        for (int64_t t = 0; t < 600; t++) {
+            add(b, "step_time", t, times[i] * (t % 12 == 0 ? 1.3 : 1 + 0.02 * uniform(b)));
+        }
+        anomaly_finish(b->set);
+        assert_int_equal(anomaly_count(b->set, ANOMALY_PERIOD), i);
+        bench_free(b);
+    }
 }
 
 static void period_is_found_and_explained(void **state)

@@ -450,11 +450,12 @@ enum status torch_agent_ask(struct torch_agent *g, struct arena *a, struct strbu
     strbuf_addc(request, '\n');
     memset(g->shared, 0, 32); /* the fault record without its fd and text */
     struct torch_reply reply = {.end = TORCH_HUNG, .text = ""};
+    off_t said = lseek(g->errors, 0, SEEK_END); /* asked, it may speak at once */
     if (g->gone || !send_all(g, strbuf_str(request))) {
         g->gone = true;
         return err_set(err, ST_IO, "the Python process is gone: %s", last_words(g, a));
     }
-    g->errors_read = lseek(g->errors, 0, SEEK_END);
+    g->errors_read = said;
     int64_t until = now_ms() + deadline_ms;
     struct torch_places places = {0};
     struct str line;
