@@ -4,6 +4,7 @@
 # shape, with the line that repeats it alone.
 . "$(dirname "$0")/../cli/lib.sh"
 cd "$TMP"
+export LD_LIBRARY_PATH=$FAKES # not the other look-alikes, which have the same names
 run=("$ASSAY" run --no-facts)
 expect "MIOpen, recorded" 0 "${run[@]}" --record good -- "$JOB_CONV" 3
 for f in ForwardImmediate BackwardDataImmediate BackwardWeights; do says "MIOpen, $f" err "miopenConvolution$f"; done
@@ -30,6 +31,18 @@ for way in abort error700; do
 done
 expect "it is no product to replay" 2 "$ASSAY" reproduce abort
 says "what it is" err "miopenConvolutionForwardImmediate"
+
+# What ROCr tells is a page and nothing else: it is joined to the operand, the block, or neither.
+for way in past freed live wild; do
+    expect "a fault that only a line tells, $way" 134 "${run[@]}" --record "rocr-$way" -- "$JOB_CONV" 2 $way
+    cp "$TMP/err" "$way.err"
+done
+grep -qE "cause +miopenConvolutionForwardImmediate: the page of the GPU's fault begins [0-9]+ bytes past the end of operand w  \(convolution-reaches-past-operand" past.err ||
+    { echo "FAILED: past the weights"; cat past.err; FAILED=1; }
+grep -q "MIOpenDriver conv -n 2" past.err || { echo "FAILED: no line of the driver"; FAILED=1; }
+grep -q "(gpu-use-after-free" freed.err || { echo "FAILED: freed memory"; cat freed.err; FAILED=1; }
+grep -q "(gpu-fault-in-live-memory" live.err || { echo "FAILED: live memory"; cat live.err; FAILED=1; }
+! grep -q "the page of the GPU's fault" wild.err || { echo "FAILED: a wild address is joined"; FAILED=1; }
 
 expect "cuDNN, recorded" 0 "${run[@]}" --record cudnn -- "$JOB_CUDNN" good
 for f in cudnnConvolutionForward cudnnConvolutionBackwardFilter cudnnBackendExecute; do says "$f" err "$f"; done

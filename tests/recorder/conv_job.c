@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A patch embedding as Conv3d over the fake MIOpen: forward, the gradient of the data, that of the weights.
- * usage: conv_job STEPS
+ * usage: conv_job STEPS [WAY]
+ * With a way the job ends as ROCr ends one, by a line with an address and SIGABRT: past (behind the weights), freed,
+ * live (inside the input), wild.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int hipInit(unsigned flags);
 int hipMalloc(void **p, size_t size);
+int hipFree(void *p);
 int hipMemsetD32(uint64_t to, int value, size_t count);
 int hipDeviceSynchronize(void);
 int miopenCreate(void **handle);
@@ -64,6 +68,28 @@ static struct tensor make(const int size[5])
     return t;
 }
 
+/* No signal tells the address: the GPU's fault is another thread's line. */
+static void end_as_rocr(const char *way, const struct tensor *x, const struct tensor *w)
+{
+    char *at = (char *)(uintptr_t)0xdead0000000;
+    if (strcmp(way, "past") == 0) {
+        at = (char *)w->at + 8 * 3 * 2 * 14 * 14 * sizeof(float) + 4095;
+    } else if (strcmp(way, "live") == 0) {
+        at = (char *)x->at + 8192;
+    } else if (strcmp(way, "freed") == 0) {
+        void *p = NULL;
+        check(hipMalloc(&p, 1 << 20), "memory");
+        check(hipFree(p), "memory");
+        at = (char *)p + 8192;
+    }
+    fprintf(
+        stderr,
+        "Memory access fault by GPU node-1 (Agent handle: 0x5a3c1e0) on address 0x%llx. Reason: Page not "
+        "present or supervisor privilege.\n",
+        (unsigned long long)((uintptr_t)at & ~(uintptr_t)4095));
+    abort();
+}
+
 int main(int argc, char **argv)
 {
     static const int sizes[3][5] = {{2, 3, 2, 28, 28}, {8, 3, 2, 14, 14}, {2, 8, 1, 2, 2}};
@@ -80,6 +106,9 @@ int main(int argc, char **argv)
         check(miopenConvolutionForwardImmediate(handle, w.desc, w.at, x.desc, x.at, conv, y.desc,
                                                 y.at, NULL, 0, SOLUTION),
               "forward");
+        if (argc > 2) {
+            end_as_rocr(argv[2], &x, &w);
+        }
         check(hipDeviceSynchronize(), "waiting");
         float loss = *(const float *)y.at;
         check(miopenConvolutionBackwardWeights(handle, &scale[0], y.desc, y.at, x.desc, x.at, conv,

@@ -18,6 +18,7 @@
 #include "cli/run/story_convolution.h"
 #include "cli/run/story_gpu.h"
 #include "cli/run/story_marks.h"
+#include "cli/run/story_page.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -508,8 +509,8 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
 
 /* ---- the folder ---- */
 
-static void add_record(struct arena *a, const char *folder, const char *name, struct uses *uses,
-                       struct run_story *story)
+static void add_record(struct arena *a, const char *folder, const char *name,
+                       const struct fault_pages *pages, struct uses *uses, struct run_story *story)
 {
     struct err err = {0};
     struct record r = {0};
@@ -543,6 +544,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);
     run_story_gpu(a, &r, &maps, name, story);
+    run_story_page(a, &r, &maps, name, pages, story);
     run_story_marks(a, &r, name, story);
     tell_guard(a, &p, story);
     if (r.head.lost_threads > 0) {
@@ -561,10 +563,12 @@ enum status run_story_load(struct arena *a, const char *folder, struct run_story
     TRY(fs_list(&fs, a, folder, &names, &count, err));
     struct run_story story = {.guard_proven = true};
     struct uses uses = {0};
+    struct fault_pages pages;
+    fault_pages_read(a, folder, &pages);
     for (size_t i = 0; i < count; i++) {
         struct str name = str_of(names[i]);
         if (str_starts(name, "record.") && str_ends(name, ".bin")) {
-            add_record(a, folder, names[i], &uses, &story);
+            add_record(a, folder, names[i], &pages, &uses, &story);
         }
     }
     for (size_t i = 0; i < uses.count; i++) {

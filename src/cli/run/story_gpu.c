@@ -11,6 +11,7 @@
 #include "cli/run/story_marks.h"
 #include "recorder/fault_join.h"
 #include "recorder/marks.h"
+#include "recorder/page_join.h"
 
 enum {
     SHOWN = 8
@@ -36,18 +37,6 @@ static bool is_work(const struct record_entry *e)
 {
     return e->kind == RECORD_LAUNCH || e->kind == RECORD_GEMM || e->kind == RECORD_CONVOLUTION ||
            e->kind == RECORD_PLAN;
-}
-
-/* Index of the first event that may still have been running: behind the last wait that was fine. */
-static size_t first_suspect(const struct record *r, size_t end)
-{
-    for (size_t i = end; i > 0; i--) {
-        const struct record_entry *e = &r->events[i - 1].entry;
-        if (e->kind == RECORD_SYNC && e->state == RECORD_CLOSED && e->result == 0) {
-            return i;
-        }
-    }
-    return 0;
 }
 
 static const struct record_alloc *block_at(const struct record *r, uint64_t address)
@@ -192,5 +181,5 @@ void run_story_gpu(struct arena *a, const struct record *r, const struct maps *m
     *f = (struct finding){.id = g->code == 700 ? "gpu-illegal-access" : "gpu-kernel-fault",
                           .layer = "math-library",
                           .severity = SEVERITY_ERROR};
-    tell_work(a, r, maps, first_suspect(r, end), end, source, f);
+    tell_work(a, r, maps, page_join_first_running(r, end), end, source, f);
 }
