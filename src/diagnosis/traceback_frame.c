@@ -46,18 +46,36 @@ static void begin(struct trace_frame *f, struct str file, struct str line, struc
     PUT(f->function, function);
 }
 
+/* Where the path of a head begins: 6, or 0 where a paste begins in its midst: 'x.py", line 12, in f'. */
+static size_t path_start(struct str s)
+{
+    if (str_starts(s, "File \"")) {
+        return 6;
+    }
+    size_t quote = str_find_char(s, '"', 0);
+    bool cut = quote > 3 && quote != SIZE_MAX && str_ends(str_slice(s, 0, quote), ".py") &&
+               str_starts(str_slice(s, quote, s.n), "\", line ");
+    return cut ? 0 : SIZE_MAX;
+}
+
+bool trace_frame_opens(struct str body)
+{
+    return path_start(str_trim(body)) != SIZE_MAX;
+}
+
 /* '  File "x.py", line 12, in name' */
 static bool python_head(struct trace_frame *f, struct str body)
 {
     struct str s = str_trim(body);
-    size_t quote = str_starts(s, "File \"") ? str_find_char(s, '"', 6) : SIZE_MAX;
+    size_t start = path_start(s);
+    size_t quote = start != SIZE_MAX ? str_find_char(s, '"', start) : SIZE_MAX;
     if (quote == SIZE_MAX) {
         return false;
     }
     size_t in = str_find(s, ", in ", quote);
     size_t line = str_find(s, ", line ", quote);
     size_t end = in != SIZE_MAX ? in : s.n;
-    begin(f, str_slice(s, 6, quote), str_slice(s, line != SIZE_MAX ? line + 7 : end, end),
+    begin(f, str_slice(s, start, quote), str_slice(s, line != SIZE_MAX ? line + 7 : end, end),
           str_slice(s, in != SIZE_MAX ? in + 5 : s.n, s.n));
     return true;
 }
@@ -234,9 +252,17 @@ enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, 
 
 bool trace_frame_is_library(const char *file)
 {
-    static const char *const parts[] = {
-        "site-packages", "dist-packages", "/lib/python", "/lib64/python", "\\lib\\",
-        "\\Lib\\",       "<frozen ",      "conda/lib/",  "<string>",      "<__array_function__"};
+    static const char *const parts[] = {"site-packages",
+                                        "dist-packages",
+                                        "/lib/python",
+                                        "/lib64/python",
+                                        "\\lib\\",
+                                        "\\Lib\\",
+                                        "<frozen ",
+                                        "conda/lib/",
+                                        "<string>",
+                                        "<__array_function__",
+                                        "unsloth_compiled_cache"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (strstr(file, parts[i]) != NULL) {
             return true;

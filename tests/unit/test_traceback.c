@@ -45,6 +45,26 @@ static void a_traceback_of_packages_alone_names_no_line_of_the_program(void **st
     assert_null(event_capture(event_of_id(lf, "python-exception", 0), "own_file"));
 }
 
+static void a_first_frame_without_its_beginning_is_read(void **state)
+{
+    (void)state;
+    expect_own("flux_train.py\", line 244, in encode\n"
+               "    return vae.encode(images).latent\n"
+               "AttributeError: 'Tensor' object has no attribute 'latent'\n",
+               "flux_train.py", "244", "return vae.encode(images).latent");
+}
+
+static void what_unsloth_writes_is_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n"
+               "  File \"/w/unsloth_compiled_cache/UnslothGRPOTrainer.py\", line 3, in f\n"
+               "    g()\n"
+               "TypeError: boom\n");
+    assert_null(event_capture(event_of_id(lf, "python-exception", 0), "own_file"));
+}
+
 static void ipython_frames_are_read(void **state)
 {
     (void)state;
@@ -166,6 +186,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_innermost_frame_outside_of_packages_is_the_programs),
         cmocka_unit_test(a_traceback_of_packages_alone_names_no_line_of_the_program),
+        cmocka_unit_test(a_first_frame_without_its_beginning_is_read),
+        cmocka_unit_test(what_unsloth_writes_is_not_the_programs),
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
         cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
