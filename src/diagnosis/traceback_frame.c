@@ -223,6 +223,17 @@ static bool is_mark(struct str s)
     return true;
 }
 
+/* "4 frames": what Colab folds away; frames of packages as a rule. */
+static bool folded_head(struct trace_frame *f, struct str s)
+{
+    size_t end = str_find(s, " frames", 0);
+    if (end == SIZE_MAX || end + 7 != s.n || !is_number(str_slice(s, 0, end))) {
+        return false;
+    }
+    begin(f, STR("<folded>"), (struct str){0}, (struct str){0});
+    return true;
+}
+
 enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, struct str body)
 {
     bool below_head = r->python_head;
@@ -231,6 +242,9 @@ enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, 
         return FRAME_HEAD;
     }
     struct str s = str_trim(body);
+    if (folded_head(f, s)) {
+        return FRAME_HEAD;
+    }
     if (str_starts(body, BOX_SIDE)) {
         return rich_line(r, f, body);
     }
@@ -262,7 +276,8 @@ bool trace_frame_is_library(const char *file)
                                         "conda/lib/",
                                         "<string>",
                                         "<__array_function__",
-                                        "unsloth_compiled_cache"};
+                                        "unsloth_compiled_cache",
+                                        "<folded>"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (strstr(file, parts[i]) != NULL) {
             return true;

@@ -65,6 +65,23 @@ static void what_unsloth_writes_is_not_the_programs(void **state)
     assert_null(event_capture(event_of_id(lf, "python-exception", 0), "own_file"));
 }
 
+static void frames_that_colab_folds_are_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena,
+        "AttributeError                            Traceback (most recent call last)\n"
+        "<ipython-input-10-375f> in <cell line: 23>()\n"
+        "---> 23 model = FastLanguageModel.from_pretrained(\n"
+        "\n"
+        "4 frames\n"
+        "/usr/lib/python3/dist-packages/torch/nn/modules/module.py in __getattr__(self, name)\n"
+        "-> 1931         raise AttributeError(\n"
+        "\n"
+        "AttributeError: 'LlamaForCausalLM' object has no attribute 'update'\n");
+    assert_capture(event_of_id(lf, "python-exception", 0), "own_raise", "no");
+}
+
 static void ipython_frames_are_read(void **state)
 {
     (void)state;
@@ -188,6 +205,7 @@ int main(void)
         cmocka_unit_test(a_traceback_of_packages_alone_names_no_line_of_the_program),
         cmocka_unit_test(a_first_frame_without_its_beginning_is_read),
         cmocka_unit_test(what_unsloth_writes_is_not_the_programs),
+        cmocka_unit_test(frames_that_colab_folds_are_not_the_programs),
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
         cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
