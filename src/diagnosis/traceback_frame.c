@@ -112,17 +112,19 @@ static bool ipython_head(struct trace_frame *f, struct str s)
     }
     bool named = str_starts(s, "File ");
     s = named ? str_slice(s, 5, s.n) : s;
-    size_t in = str_find(s, named ? ", in " : " in ", 0);
+    bool comma = named && str_find(s, ", in ", 0) != SIZE_MAX;
+    size_t in = str_find(s, comma ? ", in " : " in ", 0);
     struct str path = unlink_path(str_slice(s, 0, in == SIZE_MAX ? (named ? s.n : 0) : in));
     struct str function = in == SIZE_MAX ? STR("<module>")
-                                         : bare_name(str_slice(s, in + (named ? 5 : 4), s.n));
+                                         : bare_name(str_slice(s, in + (comma ? 5 : 4), s.n));
     size_t colon = path.n;
     while (colon != 0 && path.p[colon - 1] != ':') {
         colon--;
     }
     struct str line = str_slice(path, colon, path.n);
     struct str file = colon != 0 && is_number(line) ? str_slice(path, 0, colon - 1) : path;
-    bool a_path = str_ends(file, ".py") || str_starts(file, "<ipython-input-");
+    bool a_path = str_ends(file, ".py") || str_starts(file, "<ipython-input-") ||
+                  (named && str_is(file, "<string>"));
     if (!a_path || (named && file.n == path.n) ||
         (!named && str_find_char(file, ' ', 0) != SIZE_MAX)) {
         return false;
@@ -259,7 +261,10 @@ enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, 
             PUT(f->code, s);
             return FRAME_CODE;
         }
-        return FRAME_OTHER;
+        /* IPython's plain form indents its heads as Python does, the source line below them. */
+        bool plain = str_starts(s, "File ") || str_starts(s, "Cell In[");
+        r->python_head = plain && ipython_head(f, s);
+        return r->python_head ? FRAME_HEAD : FRAME_OTHER;
     }
     return ipython_head(f, s) ? FRAME_HEAD : FRAME_NONE;
 }

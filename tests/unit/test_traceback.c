@@ -82,6 +82,30 @@ static void frames_that_colab_folds_are_not_the_programs(void **state)
     assert_capture(event_of_id(lf, "python-exception", 0), "own_raise", "no");
 }
 
+static void text_run_by_exec_is_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n"
+               "\n"
+               "  File /opt/lib/python3.10/site-packages/IPython/core/x.py:3553 in run_code\n"
+               "    exec(code_obj, self.user_global_ns, self.user_ns)\n"
+               "\n"
+               "  Cell In[16], line 1\n"
+               "    from unsloth import FastLanguageModel\n"
+               "\n"
+               "  File /opt/lib/python3.10/site-packages/unsloth/models/_utils.py:209\n"
+               "    exec(source)\n"
+               "\n"
+               "  File <string>:25\n"
+               "    )if len(self) == 0:\n"
+               "                      ^\n"
+               "SyntaxError: invalid syntax\n");
+    const struct event *e = event_of_id(lf, "python-exception", 0);
+    assert_capture(e, "own_raise", "no");
+    assert_capture(e, "own_code", "from unsloth import FastLanguageModel");
+}
+
 static void ipython_frames_are_read(void **state)
 {
     (void)state;
@@ -206,6 +230,7 @@ int main(void)
         cmocka_unit_test(a_first_frame_without_its_beginning_is_read),
         cmocka_unit_test(what_unsloth_writes_is_not_the_programs),
         cmocka_unit_test(frames_that_colab_folds_are_not_the_programs),
+        cmocka_unit_test(text_run_by_exec_is_not_the_programs),
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
         cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
