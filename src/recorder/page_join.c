@@ -272,6 +272,14 @@ size_t page_join_first_running(const struct record *r, size_t end)
     return 0;
 }
 
+/* hipBLAS hands its product to rocBLAS: both are on record, and are one. */
+static bool encloses(const struct record_event *outer, const struct record_event *inner)
+{
+    return inner != NULL && outer->ring == inner->ring && outer->entry.depth < inner->entry.depth &&
+           outer->entry.begin_ns <= inner->entry.begin_ns &&
+           (outer->entry.end_ns == 0 || outer->entry.end_ns >= inner->entry.begin_ns);
+}
+
 /* The nearest edge; of equal ones the call that came last. Inside of an operand the page is mapped, unless its
  * block was freed. */
 static void find_operand(struct arena *a, const struct record *r, uint64_t page,
@@ -301,7 +309,7 @@ static void find_operand(struct arena *a, const struct record *r, uint64_t page,
                 s->calls = 0;
                 counted = false;
             }
-            s->calls += counted ? 0 : 1;
+            s->calls += counted || encloses(e, s->call) ? 0 : 1;
             counted = true;
         }
     }

@@ -98,6 +98,14 @@ static void a_page_behind_an_operand_names_the_call(void **state)
     events[1].entry.result = 700;
     assert_true(page_join(a, &r, block + 4096, &s));
     assert_int_equal(s.calls, 2);
+    /* The last one was handed on by a call of another library: one product. */
+    events[0].entry.end_ns = 1;
+    events[1] = gemm(2, operand);
+    events[1].entry.end_ns = 5;
+    events[2].entry.depth = 1;
+    assert_true(page_join(a, &r, block + 4096, &s));
+    assert_ptr_equal(s.call, &events[2]);
+    assert_int_equal(s.calls, 2);
     /* In front of it; far from everything. */
     assert_true(page_join(a, &r, block - 4096, &s));
     assert_int_equal(s.operand_place.side, FAULT_SIDE_BEFORE);
