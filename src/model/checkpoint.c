@@ -8,7 +8,8 @@
 
 static const struct fs live = {.prefix = ""};
 
-static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
+static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin",   ".pt",
+                                             ".pth",         ".ckpt", ".distcp"};
 
 /* What writers call files that they have not finished. */
 static const char *const partial_suffixes[] = {".part",  ".incomplete", ".crdownload",

@@ -157,6 +157,28 @@ void tensor_file_index(struct tensor_file *f, struct issues *issues)
     }
 }
 
+/* ---- checksums ---- */
+
+void tensor_file_add_sum(struct issues *issues, const struct err *err)
+{
+    bool changed = err->status == ST_FORMAT;
+    issue_add(issues, SEVERITY_ERROR, changed ? "zip-crc" : "file-cut-while-read",
+              changed ? "Bytes changed after they were written"
+                      : "a file was truncated, or its disk failed, while it was being read",
+              "%s.", err->text);
+}
+
+void tensor_file_check_sums(const struct tensor_file *f, struct issues *issues)
+{
+    size_t count = f->format->sum_count != NULL ? f->format->sum_count(f) : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct err err;
+        if (f->format->check_sum(f, i, &err) != ST_OK) {
+            tensor_file_add_sum(issues, &err);
+        }
+    }
+}
+
 /* ---- values ---- */
 
 /* Where element number `index` in row-major order of the shape lies, in elements from the first. */
