@@ -136,10 +136,11 @@ static void add_unreadable(struct checkpoint *c, struct checkpoint_file *f, enum
               "a model file cannot be read", "%s.", err->text);
 }
 
-static bool error_since(const struct issues *issues, size_t count)
+static bool said_since(const struct issues *issues, size_t count)
 {
     for (size_t i = count; i < issues->list.count; i++) {
-        if (issues->list.items[i].severity == SEVERITY_ERROR) {
+        if (issues->list.items[i].severity == SEVERITY_ERROR ||
+            issues->list.items[i].severity == SEVERITY_UNKNOWN) {
             return true;
         }
     }
@@ -169,7 +170,7 @@ static void add_file(struct checkpoint *c, const char *path, const char *name)
         } else {
             f.tensors = NULL;
             f.format = "unreadable";
-            if (!error_since(c->issues, said)) { /* else the reader has said it better */
+            if (!said_since(c->issues, said)) { /* else the reader has said it better */
                 add_unreadable(c, &f, status, &err);
             }
         }

@@ -181,6 +181,33 @@ void tensor_file_check_sums(const struct tensor_file *f, struct issues *issues)
 
 /* ---- values ---- */
 
+const struct tensor *tensor_parts(struct arena *a, const struct tensor *t)
+{
+    if (t->type->values != VALUES_PAIRS || t->rank == TENSOR_RANK_MAX) {
+        return t;
+    }
+    struct tensor *p = arena_alloc(a, sizeof *p);
+    *p = *t;
+    uint64_t *shape = arena_array(a, t->rank + 1, sizeof *shape);
+    int64_t *stride = t->stride != NULL ? arena_array(a, t->rank + 1, sizeof *stride) : NULL;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        shape[d] = t->shape[d];
+        if (stride != NULL) {
+            stride[d] = 2 * t->stride[d];
+        }
+    }
+    shape[t->rank] = 2;
+    if (stride != NULL) {
+        stride[t->rank] = 1;
+    }
+    p->shape = shape;
+    p->stride = stride;
+    p->rank++;
+    p->elements *= 2;
+    p->type = tensor_type_plain(t->type->dtype);
+    return p;
+}
+
 /* Where element number `index` in row-major order of the shape lies, in elements from the first. */
 static int64_t strided_place(const struct tensor *t, uint64_t index)
 {

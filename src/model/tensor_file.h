@@ -109,6 +109,10 @@ void tensor_file_add_sum(struct issues *issues, const struct err *err);
 /* By its exact name; NULL when there is none. */
 const struct tensor *tensor_find(const struct tensor_file *f, const char *name);
 
+/* The tensor as real numbers: itself, or of complex ones a view with a last dimension of real and
+ * imaginary parts, on the arena. */
+const struct tensor *tensor_parts(struct arena *a, const struct tensor *t);
+
 /* True when the values can be read: the bytes are there, of a plain type or of blocks that
  * tensor_block.h knows. */
 bool tensor_readable(const struct tensor *t);

@@ -181,9 +181,28 @@ static void check_members(struct torch_file *f, struct issues *issues)
     }
 }
 
+/* torch.export.save and AOTInductor write programs, with archives of tensors inside. */
+static bool is_exported(const struct torch_file *f)
+{
+    for (size_t i = 0; i < f->zip.count; i++) {
+        struct str text;
+        struct str name = f->zip.members[i].name;
+        if ((str_is(name, "archive_format") || str_ends(name, "/archive_format")) &&
+            zip_read(f->arena, &f->zip, i, MAX_SMALL, &text, NULL) == ST_OK) {
+            return str_is(str_trim(text), "pt2");
+        }
+    }
+    return false;
+}
+
 /* No data.pkl: whatever it is, pickles in it are looked at before it is refused. */
 static enum status refuse(struct torch_file *f, struct issues *issues, struct err *err)
 {
+    if (is_exported(f)) {
+        return err_set(
+            err, ST_UNSUPPORTED,
+            "a program that torch.export wrote (.pt2), not a checkpoint: it is not read");
+    }
     for (size_t i = 0; i < f->zip.count; i++) {
         struct str text;
         if (zip_read(f->arena, &f->zip, i, MAX_PICKLE / 16, &text, NULL) == ST_OK) {
