@@ -26,12 +26,12 @@ static const char magic[MAGIC_SIZE] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\
  * (save(pickle_protocol=...)). */
 static size_t magic_size(struct str b)
 {
-    if (b.n < PROTO_SIZE + FRAME_SIZE + MAGIC_SIZE || b.p[0] != '\x80' || b.p[1] < 2 ||
-        b.p[1] > 5) {
+    if (b.n < PROTO_SIZE + MAGIC_SIZE || b.p[0] != '\x80' || b.p[1] < 2 || b.p[1] > 5) {
         return 0;
     }
     size_t at = PROTO_SIZE + (b.p[PROTO_SIZE] == '\x95' ? FRAME_SIZE : 0);
-    return memcmp(b.p + at, magic, MAGIC_SIZE) == 0 ? at + MAGIC_SIZE : 0;
+    bool there = b.n >= at + MAGIC_SIZE && memcmp(b.p + at, magic, MAGIC_SIZE) == 0;
+    return there ? at + MAGIC_SIZE : 0;
 }
 
 static bool is_legacy(struct str b)

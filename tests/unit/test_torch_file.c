@@ -109,7 +109,8 @@ static void test_both_forms_hold_the_same_values(void **state)
 static void test_every_cut_is_noticed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"archive", "legacy", "views", "pickle"};
+    static const char *const names[] = {"archive", "legacy",           "views",
+                                        "pickle",  "legacy_protocol4", "legacy_complex"};
     struct arena *a = arena_new(0);
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         struct str bytes = load(a, names[i]);
