@@ -106,6 +106,8 @@ struct shapes {
     const char **items;
     size_t count;
     uint64_t elements;
+    const char **fused; /* of weights: the same without those of single experts */
+    size_t fused_count;
 };
 
 static int by_text(const void *a, const void *b)
@@ -113,11 +115,22 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* "model.layers.0.mlp.experts.3.w1.weight" */
+static bool of_one_expert(const char *name)
+{
+    static const char part[] = ".experts.";
+    struct str s = str_of(name);
+    size_t at = str_find(s, part, 0);
+    return at != SIZE_MAX && at + sizeof part - 1 < s.n && name[at + sizeof part - 1] >= '0' &&
+           name[at + sizeof part - 1] <= '9';
+}
+
 /* Shapes of all floating-point weights of the folder's safetensors files. */
 static bool weight_shapes(const struct folder *f, struct shapes *ret)
 {
     bool adapter = folder_has(f, "adapter_config.json");
-    struct shapes s = {.items = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.items)};
+    struct shapes s = {.items = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.items),
+                       .fused = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.fused)};
     for (size_t i = 0; i < f->count; i++) {
         struct str name = str_of(f->names[i]);
         struct tensor_file *file;
@@ -128,18 +141,46 @@ static bool weight_shapes(const struct folder *f, struct shapes *ret)
         for (size_t k = 0; k < file->count && s.count < MAX_PARAMETERS / 8; k++) {
             const struct tensor *t = &file->tensors[k];
             if (t->type->values == VALUES_PLAIN && dtype_info(t->type->dtype)->is_float) {
-                s.items[s.count++] = tensor_shape_text(f->arena, t->shape, t->rank);
+                s.items[s.count] = tensor_shape_text(f->arena, t->shape, t->rank);
+                if (!of_one_expert(t->name)) {
+                    s.fused[s.fused_count++] = s.items[s.count];
+                }
+                s.count++;
                 s.elements += t->elements;
             }
         }
         tensor_file_close(file);
     }
     qsort(s.items, s.count, sizeof *s.items, by_text);
+    qsort(s.fused, s.fused_count, sizeof *s.fused, by_text);
     *ret = s;
     return s.count > 0;
 }
 
-/* Every moment must be of a shape that a weight has, and no shape more often than weights have it. */
+/* The first moment for which no (or no further) weight of its shape is there; NULL when each has one.
+ * Both are sorted. With `fused`, moments of three dimensions and more are passed over. */
+static const char *unmatched(const struct shapes *moments, const char *const *weights, size_t count,
+                             bool fused)
+{
+    size_t w = 0;
+    for (size_t i = 0; i < moments->count; i++) {
+        const char *comma = strchr(moments->items[i], ',');
+        if (fused && comma != NULL && strchr(comma + 1, ',') != NULL) {
+            continue;
+        }
+        while (w < count && strcmp(weights[w], moments->items[i]) < 0) {
+            w++;
+        }
+        if (w == count || strcmp(weights[w], moments->items[i]) != 0) {
+            return moments->items[i];
+        }
+        w++;
+    }
+    return NULL;
+}
+
+/* Every moment must be of a shape that a weight has, and no shape more often than weights have it.
+ * transformers 5 trains the experts of a layer as one tensor and saves them one by one. */
 static void compare_shapes(const struct state *s, struct shapes *moments)
 {
     struct shapes weights;
@@ -147,19 +188,18 @@ static void compare_shapes(const struct state *s, struct shapes *moments)
         return;
     }
     qsort(moments->items, moments->count, sizeof *moments->items, by_text);
-    size_t w = 0;
-    for (size_t i = 0; i < moments->count; i++, w++) {
-        while (w < weights.count && strcmp(weights.items[w], moments->items[i]) < 0) {
-            w++;
-        }
-        if (w == weights.count || strcmp(weights.items[w], moments->items[i]) != 0) {
-            folder_issue(s->f, SEVERITY_ERROR, "trainer-optimizer-other-model",
-                         "The optimizer belongs to another model", "optimizer.pt",
-                         "It has a moment of shape %s for which the weights beside it have no (or "
-                         "no further) tensor.",
-                         moments->items[i]);
-            return;
-        }
+    const char *wrong = unmatched(moments, weights.items, weights.count, false);
+    if (wrong != NULL && weights.fused_count < weights.count &&
+        moments->elements <= weights.elements) {
+        wrong = unmatched(moments, weights.fused, weights.fused_count, true);
+    }
+    if (wrong != NULL) {
+        folder_issue(s->f, SEVERITY_ERROR, "trainer-optimizer-other-model",
+                     "The optimizer belongs to another model", "optimizer.pt",
+                     "It has a moment of shape %s for which the weights beside it have no (or "
+                     "no further) tensor.",
+                     wrong);
+        return;
     }
     if (moments->elements < weights.elements) {
         folder_issue(s->f, SEVERITY_NOTE, "trainer-frozen-weights",
