@@ -117,6 +117,16 @@ void checkpoint_scan(struct checkpoint *c, const struct scan_options *options)
 
 /* ---- judgement ---- */
 
+/* A vector, whatever its rank, that is no module's weight: a mask or class token begins at zero. */
+static bool is_token(const struct tensor *t)
+{
+    uint32_t sides = 0;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        sides += t->shape[d] > 1;
+    }
+    return sides <= 1 && !str_ends(str_of(t->name), "weight");
+}
+
 static void judge_tensor(struct checkpoint *c, const struct tensor *t, const struct tensor_stats *s)
 {
     const char *name = issue_text(c->arena, str_of(t->name));
@@ -142,7 +152,8 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     if (!judged) {
         return;
     }
-    bool starts_at_zero = strstr(t->name, "lora_B") != NULL || str_ends(str_of(t->name), "bias");
+    bool starts_at_zero = strstr(t->name, "lora_B") != NULL || str_ends(str_of(t->name), "bias") ||
+                          is_token(t);
     if (s->zero == n && t->rank >= 2 && !moment && !starts_at_zero) {
         issue_add(c->issues, SEVERITY_WARNING, "tensor-zero", "a tensor is zero throughout",
                   "All %llu elements of '%s' %s are zero.", n, name, shape);
