@@ -38,6 +38,57 @@ llama LlamaForQuestionAnswering model. qa_outputs.weight '[2, 8]'; finds "names 
 llama LlamaForRewardModel model. v_head.weight '[1, 8]'; sound "a class that is not known"
 says "a class that is not known" out "(config-not-compared)"
 
+# Names that wrappers put inside: FSDP, activation checkpointing, regional torch.compile.
+llama LlamaForCausalLM _fsdp_wrapped_module.model. _fsdp_wrapped_module.lm_head.weight '[12, 8]'; finds "FSDP's names" config-names-prefixed
+llama LlamaForCausalLM model. lm_head.weight '[12, 8]'
+LC_ALL=C sed -i 's/layers\.0\.\([a-z]\)/layers.0._orig_mod.\1/g' "$F/model.safetensors"
+python3 - "$F/model.safetensors" <<'PY'
+import struct, sys
+raw = open(sys.argv[1], "rb").read()
+end = raw.index(b"}}") + 2
+header = raw[8:end] + b" " * (-(end - 8) % 8)
+size = struct.unpack("<Q", raw[:8])[0]
+grown = 9 * len(b"_orig_mod.")
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(header)) + header + raw[8 + size + grown:])
+PY
+finds "names of compiled layers" config-names-prefixed
+
+# Which files a loader takes. Shards as transformers writes them:
+shards() {
+    llama LlamaForCausalLM model. lm_head.weight '[12, 8]'
+    python3 - "$F" <<'PY'
+import json, os, struct, sys
+from safetensors_file import save
+folder = sys.argv[1]
+raw = open(folder + "/model.safetensors", "rb").read()
+n = struct.unpack("<Q", raw[:8])[0]
+header, data = json.loads(raw[8:8 + n]), raw[8 + n:]
+parts, where = [{}, {}], {}
+for i, (name, t) in enumerate(header.items()):
+    a, b = t["data_offsets"]
+    parts[i % 2][name] = (t["dtype"], t["shape"], data[a:b])
+    where[name] = f"model-0000{i % 2 + 1}-of-00002.safetensors"
+for i in range(2):
+    save(f"{folder}/model-0000{i + 1}-of-00002.safetensors", parts[i])
+json.dump({"metadata": {"total_size": len(data)}, "weight_map": where}, open(folder + "/model.safetensors.index.json", "w"))
+os.remove(folder + "/model.safetensors")
+PY
+}
+shards; sound "shards"
+rm "$F/model.safetensors.index.json"; finds "shards without their index" index-missing
+rm "$F/config.json"; sound "shards without an index that are no model of transformers"
+shards; cp "$F/model-00001-of-00002.safetensors" "$F/model-00001-of-00003.safetensors"; finds "a shard of an earlier save" shard-leftover
+shards; cp "$F/model-00001-of-00002.safetensors" "$F/model.safetensors"; finds "one file beside shards" weights-twice
+shards; cp "$F/model-00001-of-00002.safetensors" "$F/consolidated.safetensors"; sound "a file of another name"
+shards; cp "$F/model-00001-of-00002.safetensors" "$F/.model-00001-of-00002.safetensors.aB3xYz"; finds "what rsync left" folder-half-written
+shards; cp "$F/model-00001-of-00002.safetensors" "$F/model-00001-of-00002 (1).safetensors"; finds "a browser's second copy" file-copy
+shards; printf '\0\5\26\7\0\2\0\0Mac OS X        ' >"$F/._model-00001-of-00002.safetensors"; sound "what macOS lays beside a file"
+llama LlamaForCausalLM model. lm_head.weight '[12, 8]'; mv "$F/model.safetensors" "$F/pytorch_model.bin"; finds "safetensors under torch's name" file-other-format
+llama LlamaForCausalLM model. lm_head.weight '[12, 8]'; cp "$SOURCE/tests/fuzz/corpus/torch_file/archive" "$F/model.safetensors"
+finds "a torch archive under the name of safetensors" file-other-format
+llama LlamaForCausalLM model. lm_head.weight '[12, 8]'; rm "$F/model.safetensors"; mkdir "$F/model.safetensors"
+finds "a folder in the place of weights" weights-are-folder
+
 # transformers 5 trains a layer's experts as one tensor and saves them one by one.
 E=$SOURCE/tests/samples/checkpoints/experts/checkpoint-2
 expect "a Trainer's checkpoint with experts" 0 "$ASSAY" checkpoint verify "$E"
