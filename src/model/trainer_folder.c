@@ -29,6 +29,45 @@ static bool matches(const struct folder *f)
     return folder_has(f, "trainer_state.json");
 }
 
+/* The first record whose loss is NaN or infinite, or 0 beside a gradient of NaN: what a run that diverged
+ * goes on logging. An infinite norm alone is what a gradient scaler skips. */
+static void check_losses(const struct state *s, struct str history)
+{
+    struct json_scan list;
+    struct str key;
+    struct str record;
+    size_t bad = 0;
+    size_t all = 0;
+    struct str first = {.p = "", .n = 0};
+    if (!json_scan_open(&list, history)) {
+        return;
+    }
+    while (json_scan_next(&list, &key, &record)) {
+        struct json_scan one;
+        struct str value;
+        struct str step = STR("?");
+        struct str loss = {.p = "", .n = 0};
+        bool norm_is_nan = false;
+        for (bool any = json_scan_open(&one, record); any && json_scan_next(&one, &key, &value);) {
+            step = str_is(key, "step") ? value : step;
+            loss = str_is(key, "loss") ? value : loss;
+            norm_is_nan = norm_is_nan || (str_is(key, "grad_norm") && str_is(value, "NaN"));
+        }
+        bool zero = (str_is(loss, "0.0") || str_is(loss, "0")) && norm_is_nan;
+        all += loss.n > 0;
+        if (zero || str_is(loss, "NaN") || str_ends(loss, "Infinity")) {
+            first = bad++ == 0 ? step : first;
+        }
+    }
+    if (bad > 0) {
+        folder_issue(s->f, SEVERITY_WARNING, "trainer-loss-not-finite",
+                     "The run had diverged when this was saved", "trainer_state.json",
+                     "%zu of %zu logged losses are no finite number, or 0 with a gradient of NaN, "
+                     "the first at step %s.",
+                     bad, all, issue_text(s->f->arena, first));
+    }
+}
+
 /* global_step of trainer_state.json, which may hold bare NaN and so be no strict JSON. */
 static void read_step(struct state *s)
 {
@@ -45,6 +84,8 @@ static void read_step(struct state *s)
     while (json_scan_next(&scan, &key, &value)) {
         if (str_is(key, "global_step") && str_to_u64(value, 10, &s->step) == ST_OK) {
             s->has_step = true;
+        } else if (str_is(key, "log_history")) {
+            check_losses(s, value);
         }
     }
     if (!s->has_step || scan.broken) {
