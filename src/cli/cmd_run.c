@@ -31,7 +31,9 @@
 #include "cli/run_served.h"
 #include "cli/run_stacks.h"
 #include "cli/session.h"
+#include "diagnosis/framing.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/metric_table.h"
 #include "diagnosis/prefix.h"
 #include "facts/facts_json.h"
 #include "recorder/line_ranks.h"
@@ -59,8 +61,9 @@ struct running {
     struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
     struct line_ranks ranks;
-    int metrics;  /* file descriptor, -1 when it failed */
-    double start; /* seconds, CLOCK_MONOTONIC */
+    struct metric_table tables[2]; /* last headers on standard output and standard error */
+    int metrics;                   /* file descriptor, -1 when it failed */
+    double start;                  /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -203,18 +206,26 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
 {
     struct running *r = ctx;
     struct metric_line m;
-    metric_line_parse((struct str){.p = text, .n = n}, &m);
-    bool save = run_log_is_save((struct str){.p = text, .n = n});
+    struct arena_mark mark = arena_mark(r->scratch);
+    struct str line = {.p = text, .n = n};
+    if (memchr(text, '\033', n) != NULL) {
+        char *clean = str_dup(r->scratch, line);
+        line = (struct str){.p = clean, .n = framing_strip(clean, n)};
+    }
+    metric_line_parse(line, &m);
+    if (m.count == 0 && !m.final) {
+        (void)metric_table_read(&r->tables[stream == 2], line, &m);
+    }
+    bool save = run_log_is_save(line);
     if ((m.count == 0 && !save) || r->metrics < 0) {
+        arena_rewind(r->scratch, mark);
         return;
     }
-    struct arena_mark mark = arena_mark(r->scratch);
     struct strbuf out;
     strbuf_init(&out, r->scratch, 65536);
     strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
     struct progress_bar bar;
-    bool counted = m.step < 0 && progress_bar_parse((struct str){.p = text, .n = n}, &bar) &&
-                   bar.training && !bar.loading;
+    bool counted = m.step < 0 && progress_bar_parse(line, &bar) && bar.training && !bar.loading;
     if (m.step >= 0 || counted) {
         strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
     }
@@ -236,8 +247,8 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
         }
     }
     strbuf_addz(&out, "}\n");
-    struct str line = strbuf_str(&out);
-    if (write(r->metrics, line.p, line.n) != (ssize_t)line.n) {
+    struct str record = strbuf_str(&out);
+    if (write(r->metrics, record.p, record.n) != (ssize_t)record.n) {
         close(r->metrics);
         r->metrics = -1;
     }

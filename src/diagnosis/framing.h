@@ -50,6 +50,9 @@ struct frame_cursor {
     uint64_t removed;  /* bytes removed before `at` */
 };
 
+/* Takes terminal control sequences out of one line; its new length. */
+size_t framing_strip(char *text, size_t n);
+
 struct framer *framer_new(struct arena *a) MUST_USE RETURNS_NONNULL;
 
 /* Forgets everything: a new file begins. */

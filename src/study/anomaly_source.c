@@ -18,6 +18,7 @@
 #include "diagnosis/framing.h"
 #include "diagnosis/line_text.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/metric_table.h"
 #include "diagnosis/prefix.h"
 
 enum {
@@ -35,6 +36,7 @@ struct source_file {
     bool times; /* metrics.jsonl: only when values came */
     struct input *input;
     struct framer *framer;
+    struct metric_table *table;          /* its last header */
     uint64_t lines_before, bytes_before; /* of files that were replaced */
 };
 
@@ -217,6 +219,9 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     struct metric_line m;
     bool bar = read_bar(s, f, &p, piece);
     metric_line_parse(p.body, &m);
+    if (m.count == 0 && !m.final) {
+        (void)metric_table_read(f->table, piece.text, &m);
+    }
     read_banner(s, p.body);
     if (m.step >= 0) {
         s->progress.step = m.step > s->progress.step ? m.step : s->progress.step;
@@ -324,6 +329,7 @@ static enum status file_open(struct anomaly_source *s, struct source_file *f, st
         return got;
     }
     f->framer = f->framer != NULL ? f->framer : framer_new(s->arena);
+    f->table = f->table != NULL ? f->table : arena_alloc(s->arena, sizeof *f->table);
     return ST_OK;
 }
 
