@@ -44,6 +44,7 @@
 #include "recorder/record_reader.h"
 #include "recorder/run_folder.h"
 #include "recorder/supervise.h"
+#include "study/epoch_steps.h"
 #include "study/run_log.h"
 
 enum {
@@ -62,8 +63,9 @@ struct running {
     struct text_list environment; /* the command's, before the recorder's own variables */
     struct line_ranks ranks;
     struct metric_table tables[2]; /* last headers on standard output and standard error */
-    int metrics;                   /* file descriptor, -1 when it failed */
-    double start;                  /* seconds, CLOCK_MONOTONIC */
+    struct epoch_steps epochs[2];
+    int metrics;  /* file descriptor, -1 when it failed */
+    double start; /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -207,15 +209,12 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     struct running *r = ctx;
     struct metric_line m;
     struct arena_mark mark = arena_mark(r->scratch);
-    struct str line = {.p = text, .n = n};
-    if (memchr(text, '\033', n) != NULL) {
-        char *clean = str_dup(r->scratch, line);
-        line = (struct str){.p = clean, .n = framing_strip(clean, n)};
-    }
+    struct str line = framing_plain(r->scratch, (struct str){.p = text, .n = n});
     metric_line_parse(line, &m);
     if (m.count == 0 && !m.final) {
         (void)metric_table_read(&r->tables[stream == 2], line, &m);
     }
+    epoch_steps_line(&r->epochs[stream == 2], line, &m);
     bool save = run_log_is_save(line);
     if ((m.count == 0 && !save) || r->metrics < 0) {
         arena_rewind(r->scratch, mark);
@@ -506,7 +505,8 @@ static int finish(struct running *r, const struct supervise_result *s)
 static int run_run(struct cli *cli)
 {
     struct err err = {0};
-    struct running r = {.cli = cli, .metrics = -1};
+    struct running r = {
+        .cli = cli, .metrics = -1, .epochs = {epoch_steps_begin(), epoch_steps_begin()}};
     struct supervise_options o = {.stdout_log = -1, .stderr_log = -1};
     struct supervise_result result = {0};
     if (cli->operands.count == 0) {

@@ -127,6 +127,10 @@ static void add_notes(struct watch *w, struct report *r)
                 w->cli->operands.items[i]);
         }
     }
+    if (w->numbered) {
+        *VEC_PUSH(w->cli->arena, &r->notes) =
+            "names of the files tell no ranks: they are numbered from 0 in the order given";
+    }
     if (w->left_out != 0) {
         *VEC_PUSH(w->cli->arena, &r->notes) = arena_fmt(
             w->cli->arena, "%" PRIu64 " more anomalies of the same kinds are not listed",

@@ -174,6 +174,15 @@ size_t framing_strip(char *text, size_t n)
     return to;
 }
 
+struct str framing_plain(struct arena *a, struct str line)
+{
+    if (memchr(line.p, '\033', line.n) == NULL) {
+        return line;
+    }
+    char *clean = str_dup(a, line);
+    return (struct str){.p = clean, .n = framing_strip(clean, line.n)};
+}
+
 /* Copies from[0, n) to `clean` without control sequences; `from` may be `clean` itself. */
 static size_t strip_escapes(struct framer *f, const char *source, size_t n)
 {

@@ -175,8 +175,7 @@ struct anomaly_view anomaly_series_view(const struct anomaly_set *s, size_t inde
                                  .judged = x->family == FAMILY_PLAIN ||
                                            x->family == FAMILY_MEMORY ||
                                            x->finite >= ANOMALY_WARM_UP,
-                                 .looked = x->family != FAMILY_PLAIN &&
-                                           x->family != FAMILY_MEMORY};
+                                 .looked = x->family != FAMILY_PLAIN && x->family != FAMILY_MEMORY};
 }
 
 uint64_t anomaly_count(const struct anomaly_set *s, enum anomaly_kind kind)

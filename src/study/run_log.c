@@ -16,6 +16,7 @@
 #include "diagnosis/framing.h"
 #include "diagnosis/metric_line.h"
 #include "diagnosis/metric_table.h"
+#include "study/epoch_steps.h"
 
 enum {
     LINE_MAX_BYTES = 65536,
@@ -46,6 +47,7 @@ struct reader {
 
     int64_t bar; /* last progress bar of training */
     struct metric_table table;
+    struct epoch_steps epochs;
     char line[LINE_MAX_BYTES];
     size_t line_n;
 };
@@ -265,6 +267,7 @@ static void take_line(struct reader *r, struct str line)
     if (m.count == 0 && !m.final && !r->metrics_only) {
         (void)metric_table_read(&r->table, line, &m);
     }
+    epoch_steps_line(&r->epochs, line, &m);
     bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading && bar.done >= 0 &&
                   bar.done < STEP_MAX && bar.total < STEP_MAX;
     if (is_bar) {
@@ -458,6 +461,7 @@ static struct reader *reader_new(struct arena *a, const char *path)
     r->arena = a;
     r->bar = -1;
     r->rank = -1;
+    r->epochs = epoch_steps_begin();
     r->log = (struct run_log){.path = path,
                               .last_step = -1,
                               .total_steps = -1,
