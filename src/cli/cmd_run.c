@@ -214,6 +214,11 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     if (m.count == 0 && !m.final) {
         (void)metric_table_read(&r->tables[stream == 2], line, &m);
     }
+    struct progress_bar bar;
+    if (m.count != 0 && m.step < 0 && progress_bar_parse(line, &bar) && bar.training &&
+        !bar.loading) {
+        m.step = bar.done;
+    }
     epoch_steps_line(&r->epochs[stream == 2], line, &m);
     bool save = run_log_is_save(line);
     if ((m.count == 0 && !save) || r->metrics < 0) {
@@ -223,10 +228,8 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
     struct strbuf out;
     strbuf_init(&out, r->scratch, 65536);
     strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
-    struct progress_bar bar;
-    bool counted = m.step < 0 && progress_bar_parse(line, &bar) && bar.training && !bar.loading;
-    if (m.step >= 0 || counted) {
-        strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
+    if (m.step >= 0) {
+        strbuf_fmt(&out, ", \"step\": %" PRId64, m.step);
     }
     write_rank(r, (struct str){.p = text, .n = n}, &out);
     if (save) {

@@ -311,6 +311,42 @@ static void megatron_step(struct metric_line *out, struct str line)
     }
 }
 
+/* "12/90 ━━━ 0s 5ms/step - loss: 1.25" of Keras, which is no bar of tqdm. */
+static void keras_step(struct metric_line *out, struct str line)
+{
+    struct str s = str_trim(line);
+    size_t unit = str_find(s, "/step", 0);
+    size_t done = line_digits(s).n;
+    if (unit == SIZE_MAX || done == 0 || done > 12 || done + 1 >= s.n || s.p[done] != '/') {
+        return;
+    }
+    struct str rest = str_slice(s, done + 1, s.n);
+    size_t total = line_digits(rest).n;
+    if (total == 0 || total > 12 || total >= rest.n || rest.p[total] != ' ') {
+        return;
+    }
+    out->special = true; /* the total is at no place that is kept */
+    out->step = line_number(s, "", -1);
+    out->total = line_number(rest, "", -1);
+    add(out, line.p, "step", (struct number){.p = s.p, .value = (double)out->step, .scale = 1});
+    size_t from = unit;
+    while (from != 0 && isalpha((unsigned char)s.p[from - 1])) {
+        from--;
+    }
+    size_t behind = from;
+    while (from != 0 && (isdigit((unsigned char)s.p[from - 1]) || s.p[from - 1] == '.')) {
+        from--;
+    }
+    size_t length;
+    double v = metric_number(str_slice(s, from, behind), &length);
+    if (length != 0) {
+        double scale = str_starts(str_slice(s, behind, s.n), "ms")   ? 1e-3
+                       : str_starts(str_slice(s, behind, s.n), "us") ? 1e-6
+                                                                     : 1;
+        add(out, line.p, "step_time", (struct number){.p = s.p + from, .value = v, .scale = scale});
+    }
+}
+
 /* Words that say which step a line without signs is about. */
 static bool names_a_step(struct str key)
 {
@@ -454,6 +490,9 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         if (out->count == 0 && line.p[0] == '|') {
             boxed_pair(out, line);
         }
+    }
+    if (out->count > 0 && out->step < 0) {
+        keras_step(out, line);
     }
     if (out->count > 0 && is_setting(line)) {
         out->count = 0;

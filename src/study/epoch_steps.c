@@ -50,8 +50,10 @@ void epoch_steps_line(struct epoch_steps *e, struct str line, struct metric_line
     if (e->mixed) {
         return;
     }
-    if (m->step < e->last) {
-        bool next = e->named > e->epoch && e->base < INT64_MAX / 4;
+    bool next = e->named > e->epoch && e->base < INT64_MAX / 4;
+    if (m->step == e->last && next) { /* one line an epoch, at its last step */
+        e->base += e->last > 0 ? e->last : 1;
+    } else if (m->step < e->last) {
         e->base = next ? e->base + e->last + 1 - m->step : 0;
     }
     e->last = m->step;

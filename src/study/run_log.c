@@ -267,9 +267,10 @@ static void take_line(struct reader *r, struct str line)
     if (m.count == 0 && !m.final && !r->metrics_only) {
         (void)metric_table_read(&r->table, line, &m);
     }
-    epoch_steps_line(&r->epochs, line, &m);
     bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading && bar.done >= 0 &&
                   bar.done < STEP_MAX && bar.total < STEP_MAX;
+    m.step = is_bar && m.count != 0 && m.step < 0 ? bar.done : m.step;
+    epoch_steps_line(&r->epochs, line, &m);
     if (is_bar) {
         r->log.last_step = bar.done > r->log.last_step ? bar.done : r->log.last_step;
         r->log.total_steps = bar.total > 0 ? bar.total : r->log.total_steps;

@@ -251,6 +251,12 @@ static void steps_that_begin_anew_in_each_epoch_go_on(void **state)
     }
     assert_int_equal(losses, 5);
     anomaly_source_close(s);
+    put("k.log", "w",
+        "Epoch 1/2\n90/90 - 1s - 8ms/step - loss: 3.0\nEpoch 2/2\n90/90 - 1s - 8ms/step - loss: 2.0\n");
+    s = open_source(a, &h, "k.log");
+    poll_all(s);
+    assert_int_equal(h.samples[h.count - 1].step, 180);
+    anomaly_source_close(s);
     put("h.log", "w", "Epoch 1/2\nstep 1 loss 3.0\nstep 2 loss 2.5\nEpoch 2/2\nstep 1 loss 2.0\n");
     s = open_source(a, &h, "h.log");
     poll_all(s);

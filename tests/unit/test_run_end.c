@@ -130,11 +130,15 @@ static void step_times_are_read_in_their_units(void **state)
         {"Epoch: [0]  [10/40]  eta: 0:10:01  lr: 0.1  loss: 3.9 (3.9)  time: 0.512  data: 0.0003  max mem: 15",
          0.512},
         {"step: 10  loss: 3.9  step_time: 512 ms", 0.512},
+        {" 12/90 ━━━━━━━━ 4s 512ms/step - loss: 5.7601", 0.512},
+        {"90/90 - 46s - 512ms/step - loss: 5.7601 - val_loss: 5.1", 0.512},
+        {"90/90 [==============================] - 1s 2s/step - loss: 5.76", 2},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         assert_near(metric(rows[i].line, "step_time"), rows[i].value);
     }
+    assert_near(metric(" 12/90 ━━━━━━━━ 4s 512ms/step - loss: 5.7601", "step"), 12);
     static const char *const others[] = {
         "step 10 loss: 2.5 time: 813.2", "step 10 loss: 2.5, total time: 900ms",
         "step 10 loss: 2.5 elapsed time: 12ms", "train_time: 12345ms loss: 2"};
