@@ -218,14 +218,17 @@ static const char *conditions_of(struct qualify *q)
     return out.n != 0 ? out.p : NULL;
 }
 
+/* What was seen goes before what is supposed: of several, the first of the highest confidence. */
 static const struct finding *first_of(const struct finding_list *all, enum severity severity)
 {
+    const struct finding *first = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        if (all->items[i].severity == severity) {
-            return &all->items[i];
+        const struct finding *f = &all->items[i];
+        if (f->severity == severity && (first == NULL || f->confidence > first->confidence)) {
+            first = f;
         }
     }
-    return NULL;
+    return first;
 }
 
 static const char *overall(struct qualify *q, const struct finding_list *all,

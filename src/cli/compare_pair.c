@@ -57,7 +57,8 @@ static void compare_inputs(struct pairing *g)
     const char *names = arena_fmt(a, "%s and %s", p->a->name, p->b->name);
     if (p->inputs.verdict == INPUTS_SAME) {
         add(g, "inputs-equal", SEVERITY_OK,
-            arena_fmt(a, "%s read the same inputs: %zu digests are equal", names, p->inputs.proven),
+            arena_fmt(a, "%s read the same inputs: %zu %s equal", names, p->inputs.proven,
+                      p->inputs.proven == 1 ? "digest is" : "digests are"),
             "Scripts, models and data that the command line and its configuration files name are "
             "equal byte for byte. What a program reads besides, unseen, is not on record.");
         return;

@@ -59,14 +59,25 @@ static void add(struct qualify *q, struct finding_list *to, enum severity severi
     }
 }
 
+#define CAUSE_SURE 0.7
+
 /* Causes and faults that the run's own report names; expectations are told with their switch. */
 static void take_run(struct qualify *q, const struct report *r, struct stage_result *s)
 {
-    struct finding_list all = {0};
-    qualify_take(q, r, &all);
-    for (size_t i = 0; i < all.count; i++) {
-        if (strncmp(all.items[i].id, "expectation-", 12) != 0) {
-            *VEC_PUSH(q->cli->arena, &s->findings) = all.items[i];
+    struct arena *a = q->cli->arena;
+    for (size_t l = 0; l < r->list_count; l++) {
+        const struct finding_list *list = r->lists[l].findings;
+        for (size_t i = 0; i < list->count; i++) {
+            struct finding f = list->items[i];
+            if (f.severity == SEVERITY_OK || strncmp(f.id, "expectation-", 12) == 0) {
+                continue;
+            }
+            if (r->lists[l].causes &&
+                f.confidence < CAUSE_SURE) { /* its title states it as a fact */
+                f.title = arena_fmt(a, "possible cause (confidence %.2f): %s", f.confidence,
+                                    f.title);
+            }
+            *VEC_PUSH(a, &s->findings) = f;
         }
     }
 }

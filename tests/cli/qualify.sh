@@ -111,6 +111,8 @@ says "the remedy" out "(remedy: sudo dkms status"
 expect "NaN" 1 "$ASSAY" qualify --only command --save nan -- sh nan.sh
 says "NaN" out "(loss-not-finite)"
 says "NaN" out "not qualified"
+says "a supposed cause is no fact" out "possible cause (confidence 0.50): The attention kernel"
+says "what was seen goes first" out "first: 121 of 240 losses are not finite"
 says "a loss that is no number is not called infinite" out "to not finite"
 expect "a loss that repeats" 1 "$ASSAY" qualify --only command --save period -- sh period.sh
 says "a loss that repeats" out "(period)"
