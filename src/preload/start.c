@@ -13,6 +13,7 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "preload/preload.h"
 #include "preload/record_file.h"
@@ -356,7 +357,7 @@ static bool says_nothing(const struct record_header *h)
     return true;
 }
 
-__attribute__((destructor)) static void stop(void)
+static void end(enum record_ending how, int status)
 {
     struct record_header *h = record_file_now();
     if (h != NULL && h->pid == getpid() && says_nothing(h)) {
@@ -367,6 +368,27 @@ __attribute__((destructor)) static void stop(void)
     } else if (h != NULL && h->pid == getpid()) {
         maps_write();
         h->end_monotonic_ns = clock_ns();
-        atomic_store(&h->ending, RECORD_EXITED);
+        h->exit_status = status;
+        atomic_store(&h->ending, how);
     }
+}
+
+__attribute__((destructor)) static void stop(void)
+{
+    end(RECORD_EXITED, 0);
+}
+
+/* Python's os._exit, and so the end of every process that its multiprocessing forks. System calls alone, for it is
+ * called from signal handlers and after vfork, where the record is the parent's and stays as it is. */
+EXPORT _Noreturn void _exit(int status)
+{
+    end(RECORD_LEFT, status);
+    for (;;) {
+        syscall(SYS_exit_group, status);
+    }
+}
+
+EXPORT _Noreturn void _Exit(int status)
+{
+    _exit(status);
 }

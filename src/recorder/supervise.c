@@ -140,7 +140,8 @@ static enum status start(struct job *j, const sigset_t *mask, struct err *err)
 
 /* ---- output ---- */
 
-static void write_all(int fd, const char *p, size_t n)
+/* True when the reader of our output has closed it. Other failures are ours alone: the command shall not notice. */
+static bool write_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
         ssize_t wrote = write(fd, p, n);
@@ -153,11 +154,12 @@ static void write_all(int fd, const char *p, size_t n)
             continue;
         }
         if (wrote <= 0) {
-            return; /* nobody reads us any more: the command shall not notice */
+            return wrote < 0 && errno == EPIPE;
         }
         p += wrote;
         n -= (size_t)wrote;
     }
+    return false;
 }
 
 static void write_log(struct job *j, struct stream *s, const char *p, size_t n)
@@ -208,10 +210,14 @@ static bool take(struct job *j, struct stream *s)
         }
         return false;
     }
-    write_all(s->to, block, (size_t)n);
+    bool closed = write_all(s->to, block, (size_t)n);
     write_log(j, s, block, (size_t)n);
     feed_lines(j, s, block, (size_t)n);
     j->last_sign = now_s(CLOCK_MONOTONIC);
+    if (closed) { /* as `| head` does: the command's next line meets SIGPIPE, as it would without us */
+        close(s->from);
+        s->from = -1;
+    }
     return true;
 }
 
@@ -405,6 +411,7 @@ enum status supervise(const struct supervise_options *o, struct supervise_result
     j.r.end_realtime_ns = (uint64_t)(now_s(CLOCK_REALTIME) * 1e9);
     clear_away(&j);
     drain(&j);
+    j.r.asked = j.stop_signal;
     if (j.stop_signal != 0 && j.r.ending == RUN_SIGNALLED) {
         j.r.ending = RUN_INTERRUPTED;
     }

@@ -45,7 +45,8 @@
 #include "study/run_log.h"
 
 enum {
-    PATHS_MAX = 64
+    PATHS_MAX = 64,
+    END_BYTES = 4096
 };
 
 struct running {
@@ -85,6 +86,14 @@ static const char *ending_name(enum run_ending e)
     return names[e];
 }
 
+static void write_signal(struct arena *a, struct json_out *j, const char *key, int signal)
+{
+    const char *name = sigabbrev_np(signal);
+    if (signal != 0) {
+        json_field(j, key, arena_fmt(a, "SIG%s", name != NULL ? name : "?"));
+    }
+}
+
 static void write_result(struct running *r, struct json_out *j, const struct supervise_result *s)
 {
     struct arena *a = r->cli->arena;
@@ -95,9 +104,10 @@ static void write_result(struct running *r, struct json_out *j, const struct sup
     json_field(j, "ending", ending_name(s->ending));
     json_key(j, "status");
     json_int(j, supervise_status(s));
-    if (s->signal != 0) {
-        const char *name = sigabbrev_np(s->signal);
-        json_field(j, "signal", arena_fmt(a, "SIG%s", name != NULL ? name : "?"));
+    write_signal(a, j, "signal", s->signal);
+    write_signal(a, j, "asked_to_stop", s->asked);
+    if (s->ending == RUN_NOT_STARTED) {
+        json_field(j, "reason", arena_fmt(a, "%s (%s)", strerror(s->code), err_name(s->code)));
     }
     json_key(j, "seconds");
     json_real(j, s->seconds);
@@ -159,7 +169,8 @@ static enum status write_run(struct running *r, const struct supervise_result *s
     run_inputs_write(&r->inputs, &j);
     run_environment_write(&r->environment, &j);
     json_object_end(&j);
-    strbuf_addc(&out, '\n');
+    /* Room for the end of the run, should the disk be full by then. */
+    strbuf_fmt(&out, "%*s\n", s == NULL ? END_BYTES : 0, "");
     return run_folder_write(a, r->folder, "run.json", strbuf_str(&out), err);
 }
 

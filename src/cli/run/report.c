@@ -16,8 +16,10 @@
 
 #include "cli/run/curves.h"
 #include "cli/run/hang.h"
+#include "cli/run/last_words.h"
 #include "cli/run/path_kernels.h"
 #include "cli/run/story.h"
+#include "cli/run/story_signal.h"
 #include "cli/session.h"
 #include "diagnosis/causes.h"
 #include "diagnosis/log_read.h"
@@ -192,17 +194,78 @@ static const char *ending_text(const struct judged *j)
     if (str_to_double(str_of(seconds), &s) == ST_OK) {
         seconds = arena_fmt(a, "%.1f", s);
     }
+    const char *asked = tree_text(j->run, "asked_to_stop", NULL);
     if (strcmp(ending, "exited") == 0) {
-        return arena_fmt(a, "exited with status %s after %s s", tree_text(j->run, "status", "?"),
-                         seconds);
-    }
-    if (strcmp(ending, "signal") == 0) {
-        return arena_fmt(a, "killed by %s after %s s", tree_text(j->run, "signal", "?"), seconds);
+        return arena_fmt(a, "exited with status %s after %s s%s%s",
+                         tree_text(j->run, "status", "?"), seconds,
+                         asked != NULL ? ", asked to by " : "", asked != NULL ? asked : "");
     }
     if (strcmp(ending, "running") == 0) {
         return "still running, or its supervisor was killed";
     }
+    if (strcmp(ending, "not started") == 0) {
+        return arena_fmt(a, "%s: %s", ending, tree_text(j->run, "reason", "no reason was kept"));
+    }
+    if (strcmp(ending, "signal") == 0) {
+        ending = arena_fmt(a, "killed by %s", tree_text(j->run, "signal", "?"));
+    } else if (strcmp(ending, "interrupted") == 0 && asked != NULL) {
+        ending = arena_fmt(a, "interrupted by %s", asked);
+    }
     return arena_fmt(a, "%s after %s s", ending, seconds);
+}
+
+/* What broke is asked for where the command broke: not where it was stopped, or never began. */
+static bool broke(const struct judged *j)
+{
+    const char *ending = tree_text(j->run, "ending", "");
+    return strcmp(ending, "signal") == 0 || strcmp(ending, "exited") == 0;
+}
+
+/* "; …": the best that is known of an end that no rule explains. */
+static const char *unexplained(const struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    const char *status = tree_text(j->run, "status", "");
+    for (size_t i = 0; i < j->story.processes.count; i++) {
+        const struct run_process *p = &j->story.processes.items[i];
+        if (strcmp(p->end, arena_fmt(a, RUN_STORY_LEFT, status)) == 0) {
+            const char *slash = strrchr(p->program, '/');
+            return arena_fmt(a, "; process %d, %s, called _exit(%s)", p->pid,
+                             slash != NULL ? slash + 1 : p->program, status);
+        }
+    }
+    return "; no cause is known";
+}
+
+/* Whether a record tells how a process died. */
+static bool saw_the_end(const struct judged *j)
+{
+    for (size_t i = 0; i < j->story.findings.count; i++) {
+        const struct finding *f = &j->story.findings.items[i];
+        if (f->severity == SEVERITY_ERROR && run_story_is_signal(f->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Causes that say "a process died, and this log does not say where": it is known from the record. */
+static bool only_an_echo(const char *id)
+{
+    return strcmp(id, "crash-unexplained") == 0 || strcmp(id, "peer-died") == 0;
+}
+
+/* "Aborted (core dumped)" is explained by the record that saw it. */
+static void drop_echoes(struct judged *j)
+{
+    struct finding_list *unknown = &j->diagnosis.unknown;
+    size_t kept = 0;
+    for (size_t i = 0; i < unknown->count; i++) {
+        if (!saw_the_end(j) || strcmp(unknown->items[i].id, "core-dumped") != 0) {
+            unknown->items[kept++] = unknown->items[i];
+        }
+    }
+    unknown->count = kept;
 }
 
 static void collect(struct judged *j)
@@ -212,8 +275,12 @@ static void collect(struct judged *j)
         const struct finding *f = &j->story.findings.items[i];
         *VEC_PUSH(a, f->severity == SEVERITY_ERROR ? &j->causes : &j->checks) = *f;
     }
+    bool seen = saw_the_end(j);
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
-        *VEC_PUSH(a, &j->causes) = j->diagnosis.causes.items[i];
+        struct finding f = j->diagnosis.causes.items[i];
+        if (!(seen && only_an_echo(f.id))) {
+            *VEC_PUSH(a, &j->causes) = f;
+        }
     }
     struct finding hang;
     if (strcmp(tree_text(j->run, "hang_seen", ""), "true") == 0 &&
@@ -266,11 +333,14 @@ static const char *verdict_of(const struct judged *j, int status)
 {
     struct arena *a = j->cli->arena;
     const char *ending = ending_text(j);
+    if (!ended_well(j) && !isnan(j->curves.last_step)) {
+        ending = arena_fmt(a, "%s (last step told: %.0f)", ending, j->curves.last_step);
+    }
     if (j->causes.count > 0) {
         return arena_fmt(a, "run: %s: %s", ending, j->causes.items[0].title);
     }
     if (!ended_well(j)) {
-        return arena_fmt(a, "run: %s; no cause is known", ending);
+        return arena_fmt(a, "run: %s%s", ending, broke(j) ? unexplained(j) : "");
     }
     if (status == EXIT_FAULT) {
         return arena_fmt(a, "run: %s; an expectation does not hold", ending);
@@ -387,6 +457,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     TRY(path_kernels_table(cli, &table, err));
     TRY(path_kernels_read(a, folder, &table, &j->kernels, &unread, err));
     TRY(diagnose_logs(j, k, folder, err));
+    last_words_add(a, folder, &j->story.findings);
     collect(j);
     judge_gpu_guard(j);
     const struct tree *kept = tree_get(j->run, "expect");
@@ -400,8 +471,14 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     draw(j, folder, &r);
     tell(j, &r);
     struct report_table ranks = tell_ranks(j);
+    drop_echoes(j);
     for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
-        *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
+        const char *note = j->diagnosis.notes.items[i];
+        bool echo = saw_the_end(j) && (strstr(note, "crash-unexplained") != NULL ||
+                                       strstr(note, "peer-died") != NULL);
+        if (!echo) {
+            *VEC_PUSH(a, &r.notes) = note;
+        }
     }
     if (j->story.no_room > 0) {
         *VEC_PUSH(a, &r.notes) = arena_fmt(
@@ -409,7 +486,8 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
             "the calls of %zu processes were not recorded: no room on the disk of %s (a "
             "process takes 10 MiB and 1 MiB a thread)",
             j->story.no_room, folder);
-    } else if (j->story.record_count == 0) {
+    } else if (j->story.record_count == 0 &&
+               strcmp(tree_text(j->run, "ending", ""), "not started") != 0) {
         *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "
                                  "program is static or setuid and takes no preloaded library";
     }

@@ -17,6 +17,7 @@
 #include "cli/run/stack.h"
 #include "cli/run/story_gpu.h"
 #include "cli/run/story_marks.h"
+#include "cli/run/story_signal.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -184,7 +185,7 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
         }
     }
     /* A program that caught its fault and left through exit() ended well. */
-    bool fatal = r->head.ending != RECORD_EXITED && r->head.fault.present != 0;
+    bool fatal = r->head.ending == RECORD_RUNNING && r->head.fault.present != 0;
     struct run_process *p = VEC_PUSH(a, &story->processes);
     *p = (struct run_process){.pid = r->head.pid,
                               .rank = r->head.rank,
@@ -196,8 +197,10 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
     if (fatal) {
         const char *name = sigabbrev_np(r->head.fault.signal);
         p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");
+    } else if (r->head.ending == RECORD_LEFT) {
+        p->end = arena_fmt(a, "left by _exit(%d)", r->head.exit_status);
     } else {
-        p->end = r->head.ending == RECORD_EXITED ? "exited" : "killed, or still running";
+        p->end = r->head.ending == RECORD_EXITED ? "exited" : RUN_STORY_NO_END;
     }
 }
 
@@ -372,22 +375,11 @@ static void tell_gemm_fault(struct arena *a, const struct process *p, struct fin
 static void tell_plain_fault(struct arena *a, const struct process *p, struct finding *f)
 {
     const struct fault_story *s = &p->fault;
-    const char *library = s->code != NULL ? maps_base_name(s->code) : "code of no library";
-    f->layer = "application";
-    f->id = "fatal-signal";
-    f->title = arena_fmt(a, "signal %s in %s", signal_text(s->signal), library);
-    f->claim = arena_fmt(a,
-                         "The process met signal %s in %s; no recorded call was in flight in that "
-                         "thread.%s",
-                         signal_text(s->signal), library,
-                         s->block != NULL ? " The address lies near a recorded block." : "");
-    f->confidence = s->block != NULL ? 0.7 : 0.4;
+    run_story_signal(a, &p->r->head, s, &p->frames, f);
     if (s->call != NULL) {
         add_evidence(a, f, p->source,
                      arena_fmt(a, "call in flight: %s", p->r->hooks[s->call->entry.hook].name));
     }
-    *VEC_PUSH(a, &f->remedy) =
-        "assay run --guard -- COMMAND makes an access outside a block fail where it happens";
 }
 
 static void tell_fault(struct arena *a, struct process *p, struct run_story *story)
@@ -405,7 +397,7 @@ static void tell_fault(struct arena *a, struct process *p, struct run_story *sto
     }
     tell_block(a, p, f);
     tell_stack(a, p, f);
-    if (p->r->head.ending == RECORD_EXITED) {
+    if (p->r->head.ending != RECORD_RUNNING) {
         f->severity = SEVERITY_NOTE;
         f->claim = arena_fmt(a, "%s The program went on and ended by itself.", f->claim);
     }

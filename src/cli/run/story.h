@@ -19,12 +19,15 @@ enum {
     RUN_STORY_PATH = 6,
 };
 
+#define RUN_STORY_LEFT   "left by _exit(%s)"
+#define RUN_STORY_NO_END "no end recorded: killed, became another program, or still runs"
+
 /* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
     int pid;
     int rank; /* -1: not told */
     const char *program;
-    const char *end; /* "exited", "signal SEGV", "killed, or still running" */
+    const char *end; /* "exited", "left by _exit(0)", "signal SEGV", RUN_STORY_NO_END */
     uint64_t calls;  /* allocations left out */
     uint64_t start_ns;
     uint64_t end_ns; /* 0: it was killed, or still runs */
