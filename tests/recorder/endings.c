@@ -11,7 +11,10 @@
  *   forked     a child that leaves through _exit(0)
  *   quiet      prints names of signals, and ends well
  *   no-memory  an allocation is refused
+ *   loop       computes for ever
+ *   deadlock   two threads, each with the lock of the other
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +62,31 @@ static void is_sent(void)
     }
 }
 
+__attribute__((noinline)) static void spin_forever(void)
+{
+    while (depth > 0) {
+    }
+}
+
+static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+
+static void *take_both(void *first)
+{
+    size_t i = first != NULL;
+    pthread_mutex_lock(&locks[i]);
+    usleep(200000);
+    pthread_mutex_lock(&locks[1 - i]);
+    return NULL;
+}
+
+static void deadlock(void)
+{
+    pthread_t threads[2];
+    pthread_create(&threads[0], NULL, take_both, NULL);
+    pthread_create(&threads[1], NULL, take_both, locks);
+    pthread_join(threads[0], NULL);
+}
+
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
@@ -89,6 +117,10 @@ int main(int argc, char **argv)
         wait(NULL);
     } else if (strcmp(mode, "quiet") == 0) {
         puts("{'SIGTERM': '0', 'SIGSEGV': '0', 'SIGBUS': '0', 'SIGABRT': '0'}");
+    } else if (strcmp(mode, "loop") == 0) {
+        spin_forever();
+    } else if (strcmp(mode, "deadlock") == 0) {
+        deadlock();
     } else if (strcmp(mode, "no-memory") == 0) {
         fprintf(stderr,
                 "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "

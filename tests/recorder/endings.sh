@@ -47,6 +47,15 @@ timeout 20 "${run[@]}" --record hup -- sleep 30 2>err >out </dev/null &
 sleep 1; kill -HUP $!; wait $! || true
 says "who was asked to stop" err "interrupted by SIGHUP"
 
+# What hangs is told by its state, not by a name of the kernel's alone.
+expect "a loop" 124 "${run[@]}" --hang 2 --kill-hung --record loop -- sh -c "\"$ENDINGS\" loop; true"
+says "a loop" err "(record_endings) computes, or loops: it is in no system call"
+expect "a deadlock" 124 "${run[@]}" --hang 2 --kill-hung --record deadlock -- "$ENDINGS" deadlock
+says "a deadlock" err "waits for a lock, as do all its 3 threads (futex)"
+if command -v gdb >/dev/null; then
+    says "a deadlock" err "native: "
+fi
+
 # A log that is read no more ends the program as it would without us.
 SECONDS=0
 { timeout 20 "${run[@]}" -q --record pipe -- sh -c 'while echo line; do :; done' 2>/dev/null || true; } | head -n 1 >out

@@ -86,6 +86,17 @@ static void read_words(struct arena *a, struct str log, struct words *w)
     }
 }
 
+static void drop_advice(struct text_list *remedy, const char *about)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < remedy->count; i++) {
+        if (strstr(remedy->items[i], about) == NULL) {
+            remedy->items[kept++] = remedy->items[i];
+        }
+    }
+    remedy->count = kept;
+}
+
 void last_words_add(struct arena *a, const char *folder, struct finding_list *findings)
 {
     struct finding *f = NULL;
@@ -104,6 +115,9 @@ void last_words_add(struct arena *a, const char *folder, struct finding_list *fi
     if (w.abort != NULL && strcmp(f->id, RUN_SIGNAL_ABORT) == 0) {
         f->title = arena_fmt(a, "%s: %s", f->title, w.abort);
         f->confidence = 0.8;
+    }
+    if (w.frames.count > 0) {
+        drop_advice(&f->remedy, "PYTHONFAULTHANDLER");
     }
     for (size_t i = 0; i < w.frames.count; i++) {
         *VEC_PUSH(a, &f->evidence) = (struct evidence){

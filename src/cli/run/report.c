@@ -234,6 +234,13 @@ static const char *unexplained(const struct judged *j)
                              slash != NULL ? slash + 1 : p->program, status);
         }
     }
+    const struct finding_list *unknown = &j->diagnosis.unknown;
+    for (size_t i = unknown->count; i-- > 0;) {
+        const struct finding *f = &unknown->items[i];
+        if (strcmp(f->id, "python-exception") == 0 && f->evidence.count > 0) {
+            return arena_fmt(a, "; no rule explains '%s'", f->evidence.items[0].text);
+        }
+    }
     return "; no cause is known";
 }
 

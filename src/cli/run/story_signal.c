@@ -42,7 +42,9 @@ static const char *place_text(struct arena *a, const struct fault_story *s,
     if (caller == NULL || caller == first) {
         return first;
     }
-    return skip ? caller : arena_fmt(a, "%s, called by %s", first, caller);
+    /* A place within the C library without a name says nothing. */
+    int n = (int)strcspn(first, "+");
+    return skip ? caller : arena_fmt(a, "%.*s, called by %s", n, first, caller);
 }
 
 static void advise(struct arena *a, struct finding *f, const char *text)
