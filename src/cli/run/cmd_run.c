@@ -60,8 +60,9 @@ struct running {
     struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
     struct line_ranks ranks;
-    int metrics;  /* file descriptor, -1 when it failed */
-    double start; /* seconds, CLOCK_MONOTONIC */
+    struct pid_list seen; /* processes of the job */
+    int metrics;          /* file descriptor, -1 when it failed */
+    double start;         /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -283,6 +284,7 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
     arena_rewind(r->scratch, mark);
     pid_t pids[PROCESS_TREE_MAX];
     size_t processes = process_tree(getpid(), pids, PROCESS_TREE_MAX);
+    pid_list_add(r->cli->arena, &r->seen, pids, processes);
     for (size_t i = 0; i < processes && r->opened.count < OPEN_FILES_MAX; i++) {
         open_files_look(r->cli->arena, pids[i], r->folder, &r->opened);
     }
@@ -308,31 +310,6 @@ static void on_hung(void *ctx, double silent_s, const pid_t *children, size_t co
 }
 
 /* ---- starting ---- */
-
-/* Next to the program: the build folder, dist/, or an installation. */
-static const char *record_library(struct arena *a)
-{
-    static const char *const places[] = {"", "../lib/", "../lib/assay/",
-                                         "../lib/x86_64-linux-gnu/"};
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0) {
-        return NULL;
-    }
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (slash == NULL) {
-        return NULL;
-    }
-    slash[1] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        const char *path = arena_fmt(a, "%s%slibassay-record.so", exe, places[i]);
-        if (access(path, R_OK) == 0) {
-            return path;
-        }
-    }
-    return NULL;
-}
 
 /* Ours with the changes of --env. */
 static void take_environment(struct running *r)
@@ -391,7 +368,7 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
     for (size_t i = 0; i < r->environment.count; i++) {
         *VEC_PUSH(a, &env) = r->environment.items[i];
     }
-    const char *library = record_library(a);
+    const char *library = run_environment_library(a);
     if (library == NULL) {
         return err_set(err, ST_ABSENT,
                        "libassay-record.so is not next to the assay program; a build "
@@ -486,7 +463,8 @@ static int finish(struct running *r, const struct supervise_result *s)
     int status = supervise_status(s);
     tell_result(r, s);
     run_folder_trim(r->scratch, r->folder);
-    run_kernel_log_write(r->cli->arena, r->folder, r->start, &r->notes);
+    run_kernel_log_write(r->cli->arena, r->folder, r->start, status == 0 ? &r->seen : NULL,
+                         &r->notes);
     cli_progress(r->cli, "digesting the files that the command was seen reading");
     run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);
     cli_progress(r->cli, NULL);
