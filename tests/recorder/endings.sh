@@ -47,6 +47,10 @@ timeout 20 "${run[@]}" --record hup -- sleep 30 2>err >out </dev/null &
 sleep 1; kill -HUP $!; wait $! || true
 says "who was asked to stop" err "interrupted by SIGHUP"
 
+# numpy's arrays come from malloc: a guard that no operand met says nothing.
+expect "a guard that no operand met" 2 "${run[@]}" --guard --record unmet -- "$ENDINGS" quiet
+says "a guard that no operand met" err "none of the 1 recorded products had a guarded operand"
+
 # What hangs is told by its state, not by a name of the kernel's alone.
 expect "a loop" 124 "${run[@]}" --hang 2 --kill-hung --record loop -- sh -c "\"$ENDINGS\" loop; true"
 says "a loop" err "(record_endings) computes, or loops: it is in no system call"

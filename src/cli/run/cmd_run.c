@@ -520,8 +520,11 @@ static const char *const description[] = {
     "itself on planted faults first; when it cannot, the answer is 'could not tell'. On a GPU the "
     "framework's memory cache is switched off for the run, and --serialize makes the faulting launch "
     "the one that reports the error.",
-    "Exit status: the command's; 128 + signal; 124 after a time limit; where the command ended with 0, "
-    "1 for a broken expectation and 2 where what was asked could not be told.",
+    "Exit status: the command's; 128 + signal; 124 after a time limit or a hang that --kill-hung ended; 127 and "
+    "126 for a command that is not there or cannot be run. Where the command ended with 0: 1 for a broken "
+    "expectation and for a fault that was seen all the same, such as a loss that is no number any more, and 2 "
+    "where what was asked could not be told.",
+    "Processes that the command leaves behind are stopped when it ends, and counted.",
     NULL,
 };
 

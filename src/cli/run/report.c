@@ -275,6 +275,49 @@ static void drop_echoes(struct judged *j)
     unknown->count = kept;
 }
 
+/* numpy and scipy take their arrays from malloc, which the guard leaves alone. */
+static void judge_operands(struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    if (j->story.products == 0 || j->story.products_guarded > 0 || !j->story.guard_proven) {
+        return;
+    }
+    struct finding *f = VEC_PUSH(a, &j->checks);
+    *f = (struct finding){
+        .id = "guard-missed-products",
+        .severity = SEVERITY_UNKNOWN,
+        .confidence = 1,
+        .title = arena_fmt(a, "none of the %" PRIu64 " recorded products had a guarded operand",
+                           j->story.products),
+        .claim =
+            "The program takes its arrays from malloc, as numpy does, or they are smaller than "
+            "--guard-min: a run without a fault says nothing of its products."};
+    *VEC_PUSH(a, &f->remedy) = "assay reproduce RUN tries each of them with operands at holes";
+    *VEC_PUSH(a, &f->remedy) = "assay probe --library PATH tries the whole library";
+}
+
+/* Which rank went first, where the log has the echo only: as far as the records saw them end. */
+static void tell_first_rank(const struct judged *j, struct finding *f)
+{
+    const struct run_process *first = NULL;
+    size_t ranks = 0;
+    for (size_t i = 0; i < j->story.processes.count; i++) {
+        const struct run_process *p = &j->story.processes.items[i];
+        ranks += p->rank >= 0;
+        if (p->rank >= 0 && p->end_ns != 0 && (first == NULL || p->end_ns < first->end_ns)) {
+            first = p;
+        }
+    }
+    if (ranks > 1 && first != NULL) {
+        *VEC_PUSH(j->cli->arena, &f->evidence) = (struct evidence){
+            .source = "records",
+            .text = arena_fmt(
+                j->cli->arena,
+                "of the ranks whose end was seen rank %d (process %d) was the first: %s",
+                first->rank, first->pid, first->end)};
+    }
+}
+
 static void collect(struct judged *j)
 {
     struct arena *a = j->cli->arena;
@@ -285,6 +328,9 @@ static void collect(struct judged *j)
     bool seen = saw_the_end(j);
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
         struct finding f = j->diagnosis.causes.items[i];
+        if (strcmp(f.id, "peer-died") == 0 || strcmp(f.id, "collective-timeout") == 0) {
+            tell_first_rank(j, &f);
+        }
         if (!(seen && only_an_echo(f.id))) {
             *VEC_PUSH(a, &j->causes) = f;
         }
@@ -303,9 +349,12 @@ static void collect(struct judged *j)
             .confidence = 1,
             .title = arena_fmt(a, "guard proven at the start; %" PRIu64 " blocks were guarded",
                                j->story.guarded_blocks),
-            .claim = "A planted over-read faulted in each process before anything "
-                     "was judged."};
+            .claim =
+                "A planted over-read faulted in each process before anything was judged. A read "
+                "of the few bytes up to the alignment of a block (64 in PyTorch) is not seen: "
+                "assay reproduce RUN tries the recorded products to the byte."};
     }
+    judge_operands(j);
 }
 
 /* What `run` asked the device before the command began. */
@@ -444,6 +493,31 @@ static enum status read_run(struct judged *j, const char *folder, struct err *er
     return tree_from_json(a, text, path, TREE_LIMITS_DEFAULT, &j->run, err);
 }
 
+static void add_notes(struct judged *j, const char *folder, struct report *r)
+{
+    struct arena *a = j->cli->arena;
+    drop_echoes(j);
+    for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
+        const char *note = j->diagnosis.notes.items[i];
+        bool echo = saw_the_end(j) && (strstr(note, "crash-unexplained") != NULL ||
+                                       strstr(note, "peer-died") != NULL);
+        if (!echo) {
+            *VEC_PUSH(a, &r->notes) = note;
+        }
+    }
+    if (j->story.no_room > 0) {
+        *VEC_PUSH(a, &r->notes) = arena_fmt(
+            a,
+            "the calls of %zu processes were not recorded: no room on the disk of %s (a "
+            "process takes 10 MiB and 1 MiB a thread)",
+            j->story.no_room, folder);
+    } else if (j->story.record_count == 0 &&
+               strcmp(tree_text(j->run, "ending", ""), "not started") != 0) {
+        *VEC_PUSH(a, &r->notes) = "no process left a record: none called a hooked library, or the "
+                                  "program is static or setuid and takes no preloaded library";
+    }
+}
+
 enum status run_report_make(struct cli *cli, const struct knowledge *k, const char *folder,
                             const struct text_list *expects, struct report *ret_report,
                             int *ret_status, struct err *err)
@@ -478,26 +552,7 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     draw(j, folder, &r);
     tell(j, &r);
     struct report_table ranks = tell_ranks(j);
-    drop_echoes(j);
-    for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
-        const char *note = j->diagnosis.notes.items[i];
-        bool echo = saw_the_end(j) && (strstr(note, "crash-unexplained") != NULL ||
-                                       strstr(note, "peer-died") != NULL);
-        if (!echo) {
-            *VEC_PUSH(a, &r.notes) = note;
-        }
-    }
-    if (j->story.no_room > 0) {
-        *VEC_PUSH(a, &r.notes) = arena_fmt(
-            a,
-            "the calls of %zu processes were not recorded: no room on the disk of %s (a "
-            "process takes 10 MiB and 1 MiB a thread)",
-            j->story.no_room, folder);
-    } else if (j->story.record_count == 0 &&
-               strcmp(tree_text(j->run, "ending", ""), "not started") != 0) {
-        *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "
-                                 "program is static or setuid and takes no preloaded library";
-    }
+    add_notes(j, folder, &r);
     *ret_status = status_of(j);
     r.outcome = *ret_status == EXIT_FAULT     ? SEVERITY_ERROR
                 : *ret_status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN

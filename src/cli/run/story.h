@@ -20,7 +20,7 @@ enum {
 };
 
 #define RUN_STORY_LEFT   "left by _exit(%s)"
-#define RUN_STORY_NO_END "no end recorded: killed, became another program, or still runs"
+#define RUN_STORY_NO_END "no end seen: killed, exec, or running"
 
 /* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
@@ -51,7 +51,9 @@ struct run_story {
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
     uint64_t gpu_guarded_blocks;
-    bool guard_proven; /* in every process that asked for it */
+    uint64_t products;         /* on the CPU, in guarded processes, that the rings still hold */
+    uint64_t products_guarded; /* of them: with an operand in a guarded block */
+    bool guard_proven;         /* in every process that asked for it */
 };
 
 /* Reads every record.<pid>.bin in the folder. A record that cannot be read is a note. */
