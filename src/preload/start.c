@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -68,6 +69,12 @@ static uint64_t realtime_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool file_size_allowed(uint64_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
 }
 
 static struct record_header layout(void)
@@ -168,7 +175,8 @@ static struct record_header *make(void)
     if (fd < 0) {
         return NULL;
     }
-    if (ftruncate(fd, (off_t)h.file_bytes) != 0 || !reserve(fd, 0, h.entries_at)) {
+    if (!file_size_allowed(h.file_bytes) || ftruncate(fd, (off_t)h.file_bytes) != 0 ||
+        !reserve(fd, 0, h.entries_at)) {
         /* An empty file stays: it tells the reader that there was no room. */
         if (ftruncate(fd, 0) != 0) {
             unlink(path);

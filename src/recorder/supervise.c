@@ -40,6 +40,7 @@ struct job {
     struct stream streams[2];
     pid_t pid;
     bool ended;
+    bool file_limit_ignored;                        /* by whoever started us */
     int stop_signal;                                /* we were asked to end */
     double start, last_sign, last_tick, terminated; /* seconds; terminated 0: not yet */
     uint64_t progress;
@@ -93,11 +94,13 @@ static int open_stream(int ours, int *ret_from, int *ret_to)
 }
 
 /* In the child: only what is safe between fork and exec. */
-static _Noreturn void become(const struct supervise_options *o, const int to[2], int report,
-                             const sigset_t *mask)
+static _Noreturn void become(const struct job *j, const int to[2], int report, const sigset_t *mask)
 {
+    const struct supervise_options *o = j->o;
     sigprocmask(SIG_SETMASK, mask, NULL);
-    signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
+    /* Ours are ignored, and that would be inherited. */
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, j->file_limit_ignored ? SIG_IGN : SIG_DFL);
     if (dup2(to[0], 1) >= 0 && dup2(to[1], 2) >= 0) {
         execvpe(o->argv[0], o->argv, o->environment);
     }
@@ -124,7 +127,7 @@ static enum status start(struct job *j, const sigset_t *mask, struct err *err)
         return err_sys(err, errno, "cannot start a process");
     }
     if (j->pid == 0) {
-        become(j->o, to, report[1], mask);
+        become(j, to, report[1], mask);
     }
     close(to[0]);
     close(to[1]);
@@ -399,6 +402,8 @@ enum status supervise(const struct supervise_options *o, struct supervise_result
     }
     sigprocmask(SIG_BLOCK, &taken, &before);
     signal(SIGPIPE, SIG_IGN);
+    /* A limit on file sizes (ulimit -f) ends a log, not its writer. */
+    j.file_limit_ignored = signal(SIGXFSZ, SIG_IGN) == SIG_IGN;
     int fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) {
         return err_sys(err, errno, "cannot watch for signals");

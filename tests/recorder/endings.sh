@@ -65,6 +65,12 @@ SECONDS=0
 { timeout 20 "${run[@]}" -q --record pipe -- sh -c 'while echo line; do :; done' 2>/dev/null || true; } | head -n 1 >out
 [ "$SECONDS" -lt 15 ] || { echo "FAILED: a program whose reader is gone does not end"; FAILED=1; }
 
+# A limit on file sizes is the program's affair: it meets no SIGXFSZ of ours, and neither do we.
+expect "a limit on file sizes" 0 bash -c 'ulimit -f 1000; exec "$@"' - "${run[@]}" --record small -- "$ENDINGS" quiet
+says "a limit on file sizes" err "ulimit -f"
+expect "a limit on file sizes, and much output" 3 bash -c 'ulimit -f 100; exec "$@"' - "${run[@]}" --record small2 -- sh -c 'i=0; while [ $i -lt 9000 ]; do echo "line $i, and some room for it"; i=$((i+1)); done; exit 3'
+says "a limit on file sizes, and much output" err "the logs of the run are not whole"
+
 # The end of the run is kept where the disk has no room for anything more.
 if [ "$(id -u)" = 0 ] && mkdir full && mount -t tmpfs -o size=200k none full 2>/dev/null; then
     expect "a full disk" 4 "${run[@]}" --record full/run -- sh -c 'i=0; while [ $i -lt 9000 ]; do echo "line $i, and some room for it"; i=$((i+1)); done; exit 4'

@@ -218,7 +218,8 @@ static const char *ending_text(const struct judged *j)
 static bool broke(const struct judged *j)
 {
     const char *ending = tree_text(j->run, "ending", "");
-    return strcmp(ending, "signal") == 0 || strcmp(ending, "exited") == 0;
+    return strcmp(ending, "signal") == 0 ||
+           (strcmp(ending, "exited") == 0 && tree_text(j->run, "asked_to_stop", NULL) == NULL);
 }
 
 /* "; …": the best that is known of an end that no rule explains. */
@@ -509,7 +510,8 @@ static void add_notes(struct judged *j, const char *folder, struct report *r)
         *VEC_PUSH(a, &r->notes) = arena_fmt(
             a,
             "the calls of %zu processes were not recorded: no room on the disk of %s (a "
-            "process takes 10 MiB and 1 MiB a thread)",
+            "process takes 10 MiB and 1 MiB a thread), or ulimit -f does not let "
+            "its file have 150 MiB",
             j->story.no_room, folder);
     } else if (j->story.record_count == 0 &&
                strcmp(tree_text(j->run, "ending", ""), "not started") != 0) {
