@@ -11,6 +11,7 @@
  *   forked     a child that leaves through _exit(0)
  *   quiet      prints names of signals, and ends well
  *   no-memory  an allocation is refused
+ *   many       50 products of different sizes
  *   loop       computes for ever
  *   deadlock   two threads, each with the lock of the other
  */
@@ -41,14 +42,22 @@ __attribute__((noinline)) static int hidden_reader(const volatile int *p)
     return *p + 1;
 }
 
-static void product(void)
+static void product_of(int k)
 {
     const int n = 2;
     const float one = 1;
     const float zero = 0;
-    float ones[4] = {1, 1, 1, 1};
+    float ones[2 * 80];
     float sum[4];
-    sgemm_("N", "N", &n, &n, &n, &one, ones, &n, ones, &n, &zero, sum, &n);
+    for (size_t i = 0; i < sizeof ones / sizeof *ones; i++) {
+        ones[i] = 1;
+    }
+    sgemm_("N", "N", &n, &n, &k, &one, ones, &n, ones, &k, &zero, sum, &n);
+}
+
+static void product(void)
+{
+    product_of(2);
 }
 
 static void is_sent(void)
@@ -117,6 +126,10 @@ int main(int argc, char **argv)
         wait(NULL);
     } else if (strcmp(mode, "quiet") == 0) {
         puts("{'SIGTERM': '0', 'SIGSEGV': '0', 'SIGBUS': '0', 'SIGABRT': '0'}");
+    } else if (strcmp(mode, "many") == 0) {
+        for (int k = 20; k < 70; k++) {
+            product_of(k);
+        }
     } else if (strcmp(mode, "loop") == 0) {
         spin_forever();
     } else if (strcmp(mode, "deadlock") == 0) {
