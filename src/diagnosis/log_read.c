@@ -250,6 +250,7 @@ const struct log_facts *log_reader_facts(struct log_reader *r)
     run_reader_finish(r->run, r->tracebacks, &lf->run);
     lf->run.lines = r->lines;
     lf->run.bytes = r->bytes;
+    lf->run.kernel_log = r->has_kernel;
     lf->run.looks_binary = r->sampled_binary * 20 > r->sampled;
     lf->has_train_log = r->has_train;
     lf->has_kernel_log = r->has_kernel;

@@ -347,6 +347,48 @@ static void keras_step(struct metric_line *out, struct str line)
     }
 }
 
+/* Where `s` begins as "200/300" or "200 / 300" does, the place of the sign; else SIZE_MAX. It depends on the shape of
+ * the line alone. */
+static size_t count_sign(struct str s)
+{
+    size_t slash = str_find_char(s, '/', 0);
+    bool digits = slash < 20 && s.n > 0 && isdigit((unsigned char)s.p[0]);
+    for (size_t i = 0; digits && i < slash; i++) {
+        digits = isdigit((unsigned char)s.p[i]) || s.p[i] == ' ';
+    }
+    size_t after = digits && slash + 1 < s.n && s.p[slash + 1] == ' ' ? slash + 2 : slash + 1;
+    return digits && after < s.n && isdigit((unsigned char)s.p[after]) ? slash : SIZE_MAX;
+}
+
+/* "step 200/300 | loss=0.5", "[Iter 20 / 300] loss: 0.5": which of how many. Lines without a metric have such
+ * pairs too ("step 1/3: reading"). */
+static void counted_step(struct metric_line *out, struct str line)
+{
+    static const char *const words[] = {"tep ", "teration ", "ter "};
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        size_t at = str_find(line, words[w], 1);
+        if (at == SIZE_MAX || strchr("sSiI", line.p[at - 1]) == NULL ||
+            (at >= 2 && (isalpha((unsigned char)line.p[at - 2]) || line.p[at - 2] == '_'))) {
+            continue;
+        }
+        struct str rest = str_slice(line, at + strlen(words[w]), line.n);
+        size_t slash = count_sign(rest);
+        if (slash == SIZE_MAX) {
+            continue;
+        }
+        int64_t step = line_number(rest, "", -1);
+        int64_t total = line_number(str_slice(rest, slash, rest.n), "/", -1);
+        out->special = true;
+        if (step >= 0 && total > 0 && step <= total) {
+            out->step = step;
+            out->total = total;
+            add(out, line.p, "step",
+                (struct number){.p = line.p, .value = (double)step, .scale = 1});
+            return;
+        }
+    }
+}
+
 /* Words that say which step a line without signs is about. */
 static bool names_a_step(struct str key)
 {
@@ -410,6 +452,10 @@ static void bare_pairs(struct metric_line *out, struct str line)
     bool step_named = has_progress(line);
     for (size_t i = 1; i < line.n; i++) {
         bool slash;
+        if (line.p[i] == ' ' && names_a_step(key_before(line, i)) &&
+            count_sign(str_slice(line, i + 1, line.n)) != SIZE_MAX) {
+            step_named = true; /* counted_step takes it */
+        }
         if ((line.p[i] != ' ' && line.p[i] != '\t') || !bare_number(line, i, &slash)) {
             continue;
         }
@@ -493,6 +539,9 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     }
     if (out->count > 0 && out->step < 0) {
         keras_step(out, line);
+    }
+    if (out->count > 0 && out->step < 0 && memchr(line.p, '/', line.n) != NULL) {
+        counted_step(out, line);
     }
     if (out->count > 0 && is_setting(line)) {
         out->count = 0;

@@ -131,7 +131,8 @@ bool run_field(const struct run_summary *r, const char *field, struct value *ret
         bool value;
     } flags[] = {{"completed", r->completed},
                  {"died", r->died},
-                 {"last_line_is_progress", r->last_line_is_progress}};
+                 {"last_line_is_progress", r->last_line_is_progress},
+                 {"kernel_log", r->kernel_log}};
 
     const struct {
         const char *name;

@@ -117,7 +117,7 @@ void elf_each_symbol(const struct elf *elf,
 bool elf_defines_symbol(const struct elf *elf, struct str name);
 
 /* Name of the function that covers a virtual address of the image, from the dynamic symbols (what is
- * exported; the nearest one below that reaches it). False when none does. */
+ * exported; the nearest one below that reaches it), else from .symtab. False when none does. */
 bool elf_symbol_covering(const struct elf *elf, uint64_t address, struct str *ret_name);
 
 /*

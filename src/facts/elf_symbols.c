@@ -12,6 +12,7 @@ enum {
     SYMBOL_SIZE = 24,
     BIND_LOCAL = 0,
     BIND_WEAK = 2,
+    TYPE_FUNCTION = 2,
     VERSION_HIDDEN = 0x8000,
     VERSION_BASE = 1, /* VER_FLG_BASE: the entry that names the file, not a version */
     VERSION_WEAK = 2,
@@ -237,6 +238,28 @@ void elf_each_symbol(const struct elf *elf,
     }
 }
 
+/* The same from the table that a file keeps until it is stripped: it has the static functions, too. */
+static bool static_symbol_covering(const struct elf *elf, uint64_t address, struct str *ret_name)
+{
+    struct str table, strings;
+    if (elf_section(elf, ".symtab", &table) != ST_OK ||
+        elf_section(elf, ".strtab", &strings) != ST_OK) {
+        return false;
+    }
+    for (size_t i = 0; i + SYMBOL_SIZE <= table.n; i += SYMBOL_SIZE) {
+        const char *p = table.p + i;
+        uint64_t value = bytes_le64(p + 8);
+        struct str name;
+        if (((unsigned char)p[4] & 15) == TYPE_FUNCTION && bytes_le16(p + 6) != 0 &&
+            value <= address && address - value < bytes_le64(p + 16) &&
+            bytes_text(strings, bytes_le32(p), &name) && name.n != 0) {
+            *ret_name = name;
+            return true;
+        }
+    }
+    return false;
+}
+
 bool elf_symbol_covering(const struct elf *elf, uint64_t address, struct str *ret_name)
 {
     bool found = false;
@@ -253,7 +276,7 @@ bool elf_symbol_covering(const struct elf *elf, uint64_t address, struct str *re
         best = value;
         *ret_name = s.name;
     }
-    return found;
+    return found || static_symbol_covering(elf, address, ret_name);
 }
 
 static uint32_t gnu_hash_of(struct str name)

@@ -51,7 +51,7 @@ static enum status add_key(struct parser *p, const char *key, const char *at, ui
         static const char *const fields = " completed died steps total_steps ranks killed_signal "
                                           "exit_code phase last_line_is_progress "
                                           "first_failed_rank exception exception_text lines "
-                                          "bytes ";
+                                          "bytes kernel_log ";
         const char *found = strstr(fields, key + 4);
         size_t n = strlen(key + 4);
         if (found == NULL || n == 0 || found[-1] != ' ' || found[n] != ' ') {

@@ -12,6 +12,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "preload/preload.h"
@@ -20,7 +21,8 @@
 static const int watched[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
 enum {
-    WATCHED = sizeof watched / sizeof *watched
+    WATCHED = sizeof watched / sizeof *watched,
+    HANDLER_STACK_BYTES = 256 << 10
 };
 
 static struct sigaction theirs[WATCHED];
@@ -54,8 +56,10 @@ static int row_of(int signal)
     return -1;
 }
 
-static void describe(struct record_fault *fault, const siginfo_t *info, const ucontext_t *context)
+static void describe(struct record_header *h, const siginfo_t *info, const ucontext_t *context)
 {
+    struct record_fault *fault = &h->fault;
+    h->fault_sender = info->si_code <= 0 ? (int32_t)info->si_pid : 0;
     fault->signal = info->si_signo;
     fault->code = info->si_code;
     fault->tid = (int32_t)syscall(SYS_gettid);
@@ -65,6 +69,7 @@ static void describe(struct record_fault *fault, const siginfo_t *info, const uc
     fault->ring = ring_index();
 #ifdef __x86_64__
     fault->instruction = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+    h->fault_stack = (uint64_t)context->uc_mcontext.gregs[REG_RSP];
     fault->write = (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
 #else
     (void)context;
@@ -85,7 +90,7 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     /* The first fault is the one that matters; others follow from it. */
     if (h != NULL && h->pid == getpid() &&
         atomic_compare_exchange_strong(&h->fault.present, &expected, 2)) {
-        describe(&h->fault, info, context);
+        describe(h, info, context);
         gpu_marks_look();
         maps_write();
         atomic_store(&h->fault.present, 1);
@@ -99,9 +104,26 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     errno = kept;
 }
 
+/* A thread that has used up its stack has no room for a handler: it ends without a word. The first thread gets a
+ * stack for handlers, unless the program has one; a program that sets its own later has that one. */
+static void give_stack(void)
+{
+    stack_t now;
+    if (sigaltstack(NULL, &now) != 0 || (now.ss_flags & SS_DISABLE) == 0) {
+        return;
+    }
+    void *room = mmap(NULL, HANDLER_STACK_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED) {
+        stack_t ours = {.ss_sp = room, .ss_size = HANDLER_STACK_BYTES};
+        (void)sigaltstack(&ours, NULL);
+    }
+}
+
 void fault_start(void)
 {
     atomic_store(&owner, getpid());
+    give_stack();
     struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigemptyset(&ours.sa_mask);
     for (int i = 0; i < WATCHED; i++) {

@@ -12,6 +12,10 @@
 #include "preload/preload.h"
 #include "preload/text.h"
 
+enum {
+    MAPS_BYTES = 4 << 20 /* no list is longer */
+};
+
 static bool copy(int from, int to)
 {
     char block[4096];
@@ -55,7 +59,7 @@ void maps_write(void)
     text_add(&u, name);
     text_add(&u, ".part");
     int kept = errno;
-    int from = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int from = file_size_allowed(MAPS_BYTES) ? open("/proc/self/maps", O_RDONLY | O_CLOEXEC) : -1;
     if (from >= 0) {
         int to = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (to >= 0) {

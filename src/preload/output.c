@@ -54,7 +54,8 @@ static struct lines_file *make(void)
     }
     void *map = MAP_FAILED;
     /* Reserved, so that a full disk is no fault of the program. */
-    if (posix_fallocate(fd, 0, sizeof(struct lines_file)) == 0) {
+    if (file_size_allowed(sizeof(struct lines_file)) &&
+        posix_fallocate(fd, 0, sizeof(struct lines_file)) == 0) {
         map = mmap(NULL, sizeof(struct lines_file), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     }
     close(fd);

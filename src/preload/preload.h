@@ -54,6 +54,9 @@ struct record_header *record_file(void);
 /* The same, without making it. Safe in a signal handler. */
 struct record_header *record_file_now(void);
 
+/* Whether the limit on file sizes (ulimit -f) lets a file grow so far: beyond it the program would get SIGXFSZ. */
+bool file_size_allowed(uint64_t bytes);
+
 /* ---- entries (ring.c) ---- */
 
 /* Begins an entry of this thread: times it, counts it. NULL: record nothing. The caller fills

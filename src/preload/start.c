@@ -12,7 +12,9 @@
 #include <unistd.h>
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "preload/preload.h"
 #include "preload/record_file.h"
@@ -67,6 +69,12 @@ static uint64_t realtime_ns(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool file_size_allowed(uint64_t bytes)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes <= limit.rlim_cur;
 }
 
 static struct record_header layout(void)
@@ -167,7 +175,8 @@ static struct record_header *make(void)
     if (fd < 0) {
         return NULL;
     }
-    if (ftruncate(fd, (off_t)h.file_bytes) != 0 || !reserve(fd, 0, h.entries_at)) {
+    if (!file_size_allowed(h.file_bytes) || ftruncate(fd, (off_t)h.file_bytes) != 0 ||
+        !reserve(fd, 0, h.entries_at)) {
         /* An empty file stays: it tells the reader that there was no room. */
         if (ftruncate(fd, 0) != 0) {
             unlink(path);
@@ -356,7 +365,7 @@ static bool says_nothing(const struct record_header *h)
     return true;
 }
 
-__attribute__((destructor)) static void stop(void)
+static void end(enum record_ending how, int status)
 {
     struct record_header *h = record_file_now();
     if (h != NULL && h->pid == getpid() && says_nothing(h)) {
@@ -367,6 +376,27 @@ __attribute__((destructor)) static void stop(void)
     } else if (h != NULL && h->pid == getpid()) {
         maps_write();
         h->end_monotonic_ns = clock_ns();
-        atomic_store(&h->ending, RECORD_EXITED);
+        h->exit_status = status;
+        atomic_store(&h->ending, how);
     }
+}
+
+__attribute__((destructor)) static void stop(void)
+{
+    end(RECORD_EXITED, 0);
+}
+
+/* Python's os._exit, and so the end of every process that its multiprocessing forks. System calls alone, for it is
+ * called from signal handlers and after vfork, where the record is the parent's and stays as it is. */
+EXPORT _Noreturn void _exit(int status)
+{
+    end(RECORD_LEFT, status);
+    for (;;) {
+        syscall(SYS_exit_group, status);
+    }
+}
+
+EXPORT _Noreturn void _Exit(int status)
+{
+    _exit(status);
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose GPU faults a kernel log tells of. NVIDIA's driver says it in the line of the Xid ("pid=3242");
- * amdgpu's block of a page fault says it in its first line or in one of its own: "for process", "in
- * process" or "Process" NAME "pid" N "thread", by the version of the kernel.
+ * Whose GPU faults, and whose killing for want of memory, a kernel log tells of. NVIDIA's driver says it in
+ * the line of the Xid ("pid=3242"); amdgpu's block of a page fault says it in its first line or in one of its
+ * own: "for process", "in process" or "Process" NAME "pid" N "thread", by the version of the kernel.
  *
  * Source of the forms: drivers/gpu/drm/amd/amdgpu/gmc_v9_0.c to gmc_v12_0.c, amdgpu_gmc.c.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "base/attr.h"
@@ -147,6 +148,44 @@ static void find_foreign(struct arena *a, const char *folder, const struct str *
     }
 }
 
+/* A log by lines, and which of them are another job's. */
+struct sorting {
+    struct str *lines;
+    bool *foreign;
+    size_t count;
+};
+
+static struct sorting sorting_of(struct arena *a, struct str log)
+{
+    struct sorting s = {0};
+    struct str rest = log, line;
+    while (str_cut_line(&rest, &line)) {
+        s.count++;
+    }
+    s.lines = arena_array(a, s.count + 1, sizeof *s.lines);
+    s.foreign = arena_array(a, s.count + 1, sizeof *s.foreign);
+    rest = log;
+    for (size_t i = 0; i < s.count && str_cut_line(&rest, &s.lines[i]); i++) {
+        s.foreign[i] = false;
+    }
+    return s;
+}
+
+static void part(struct arena *a, const struct sorting *s, size_t bytes, struct str *ret_own,
+                 struct str *ret_others)
+{
+    struct strbuf own, others;
+    strbuf_init(&own, a, bytes + 2);
+    strbuf_init(&others, a, bytes + 2);
+    for (size_t i = 0; i < s->count; i++) {
+        struct strbuf *to = s->foreign[i] ? &others : &own;
+        strbuf_add(to, s->lines[i]);
+        strbuf_addc(to, '\n');
+    }
+    *ret_own = strbuf_str(&own);
+    *ret_others = strbuf_str(&others);
+}
+
 void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
                            struct str *ret_others)
 {
@@ -155,26 +194,53 @@ void run_folder_own_faults(struct arena *a, const char *folder, struct str log, 
     if (!any_record(a, folder)) {
         return;
     }
-    size_t count = 0;
-    struct str rest = log, line;
-    while (str_cut_line(&rest, &line)) {
-        count++;
+    struct sorting s = sorting_of(a, log);
+    find_foreign(a, folder, s.lines, s.count, s.foreign);
+    part(a, &s, log.n, ret_own, ret_others);
+}
+
+/* "Out of memory: Killed process 302 (python)", "oom_reaper: reaped process 302 (python)", "oom-kill:…,pid=302,uid=0":
+ * the process, or 0. */
+static uint64_t process_of_killing(struct str line)
+{
+    static const char *const before[] = {"illed process ", "oom_reaper: reaped process "};
+    for (size_t i = 0; i < ARRAY_LEN(before); i++) {
+        size_t at = str_find(line, before[i], 0);
+        if (at != SIZE_MAX) {
+            return leading_number(str_slice(line, at + strlen(before[i]), line.n));
+        }
     }
-    struct str *lines = arena_array(a, count + 1, sizeof *lines);
-    bool *foreign = arena_array(a, count + 1, sizeof *foreign);
-    rest = log;
-    for (size_t i = 0; i < count && str_cut_line(&rest, &lines[i]); i++) {
-        foreign[i] = false;
+    size_t at = has(line, "oom-kill:") ? str_find(line, ",pid=", 0) : SIZE_MAX;
+    return at != SIZE_MAX ? leading_number(str_slice(line, at + 5, line.n)) : 0;
+}
+
+/* Tables of processes and memory stand in front of the line that says who was killed. */
+static void mark_killing(struct sorting *s, size_t at)
+{
+    s->foreign[at] = true;
+    for (size_t i = at; has(s->lines[at], "illed process ") && i-- > 0;) {
+        if (has(s->lines[i], "NVRM") || has(s->lines[i], "amdgpu")) {
+            continue;
+        }
+        if (has(s->lines[i], "illed process ") || has(s->lines[i], "oom_reaper: ")) {
+            return;
+        }
+        s->foreign[i] = true;
+        if (has(s->lines[i], "invoked oom-killer")) {
+            return;
+        }
     }
-    find_foreign(a, folder, lines, count, foreign);
-    struct strbuf own, others;
-    strbuf_init(&own, a, log.n + 2);
-    strbuf_init(&others, a, log.n + 2);
-    for (size_t i = 0; i < count; i++) {
-        struct strbuf *to = foreign[i] ? &others : &own;
-        strbuf_add(to, lines[i]);
-        strbuf_addc(to, '\n');
+}
+
+void run_folder_own_killings(struct arena *a, const char *folder, const struct pid_list *seen,
+                             struct str log, struct str *ret_own, struct str *ret_others)
+{
+    struct sorting s = sorting_of(a, log);
+    for (size_t i = 0; i < s.count && !seen->full; i++) {
+        uint64_t pid = process_of_killing(s.lines[i]);
+        if (pid != 0 && !pid_list_has(seen, (pid_t)pid) && !has_record(a, folder, pid)) {
+            mark_killing(&s, i);
+        }
     }
-    *ret_own = strbuf_str(&own);
-    *ret_others = strbuf_str(&others);
+    part(a, &s, log.n, ret_own, ret_others);
 }

@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/str.h"
+#include "base/vec.h"
 
 /* "1234 (name) S 1 ...": the parent follows the state, which follows the last parenthesis. */
 static pid_t parent_of(const char *pid)
@@ -75,4 +76,29 @@ size_t process_tree(pid_t root, pid_t *ret_pids, size_t capacity)
     }
     arena_free(a);
     return count;
+}
+
+enum {
+    PIDS_MAX = 1 << 14
+};
+
+bool pid_list_has(const struct pid_list *list, pid_t pid)
+{
+    for (size_t i = list->count; i-- > 0;) {
+        if (list->items[i] == pid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void pid_list_add(struct arena *a, struct pid_list *list, const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list->count == PIDS_MAX) {
+            list->full = true;
+        } else if (!pid_list_has(list, pids[i])) {
+            *VEC_PUSH(a, list) = pids[i];
+        }
+    }
 }

@@ -283,6 +283,7 @@ enum record_guard_state {
 enum record_ending {
     RECORD_RUNNING = 0, /* also what a killed process leaves */
     RECORD_EXITED,      /* left through exit() */
+    RECORD_LEFT,        /* left through _exit(): exit_status holds its number */
 };
 
 struct record_header {
@@ -315,6 +316,10 @@ struct record_header {
     uint32_t marks_every;                /* calls from mark to mark */
     _Atomic uint32_t marks_streams_lost; /* 1: more streams than rows */
     struct record_mark marks[RECORD_MARKS];
+    /* Told since later than the rest, and 0 in records from before. */
+    uint64_t fault_stack; /* the thread's stack pointer at the fault */
+    int32_t fault_sender; /* process that sent the signal; 0: nobody did */
+    int32_t exit_status;  /* of _exit() */
 };
 
 _Static_assert(sizeof(struct record_header) <= RECORD_HEADER_BYTES, "the header has its page");

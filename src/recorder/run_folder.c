@@ -74,6 +74,19 @@ static bool write_whole(int fd, struct str text)
     return true;
 }
 
+/* A full disk has room for what fits into the blocks that the file has already. */
+static bool write_in_place(const char *path, struct str text)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0 && st.st_size >= (off_t)text.n &&
+              write_whole(fd, text) && ftruncate(fd, (off_t)text.n) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
 enum status run_folder_write(struct arena *a, const char *folder, const char *name, struct str text,
                              struct err *err)
 {
@@ -81,7 +94,10 @@ enum status run_folder_write(struct arena *a, const char *folder, const char *na
     const char *part = arena_fmt(a, "%s.part", path);
     int fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        return err_sys(err, errno, "cannot write %s", path);
+        int failed = errno;
+        return failed == ENOSPC && write_in_place(path, text)
+                   ? ST_OK
+                   : err_sys(err, failed, "cannot write %s", path);
     }
     bool ok = write_whole(fd, text);
     int failed = errno;
@@ -92,7 +108,9 @@ enum status run_folder_write(struct arena *a, const char *folder, const char *na
     if (!ok || rename(part, path) != 0) {
         failed = ok ? errno : failed;
         unlink(part);
-        return err_sys(err, failed, "cannot write %s", path);
+        bool full = failed == ENOSPC || failed == EDQUOT;
+        return full && write_in_place(path, text) ? ST_OK
+                                                  : err_sys(err, failed, "cannot write %s", path);
     }
     return ST_OK;
 }

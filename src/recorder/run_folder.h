@@ -10,6 +10,8 @@
 #include "base/err.h"
 #include "base/str.h"
 
+#include "recorder/process_tree.h"
+
 /* Makes the folder (its parents must exist) and returns its absolute path. NULL: a new name from the
  * time, in the working directory. A folder that holds a run already is refused. */
 enum status run_folder_make(struct arena *a, const char *wanted, const char **ret_path,
@@ -41,5 +43,10 @@ bool run_folder_kernel_pids(void);
  * Nothing is taken where no process left a record. */
 void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
                            struct str *ret_others);
+
+/* The same for killings for want of memory, of processes that neither left a record nor are in `seen`. For runs that
+ * ended well: a process that lived too shortly to be seen may be one of a run that broke. */
+void run_folder_own_killings(struct arena *a, const char *folder, const struct pid_list *seen,
+                             struct str log, struct str *ret_own, struct str *ret_others);
 
 #endif

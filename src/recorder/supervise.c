@@ -40,6 +40,7 @@ struct job {
     struct stream streams[2];
     pid_t pid;
     bool ended;
+    bool file_limit_ignored;                        /* by whoever started us */
     int stop_signal;                                /* we were asked to end */
     double start, last_sign, last_tick, terminated; /* seconds; terminated 0: not yet */
     uint64_t progress;
@@ -93,11 +94,13 @@ static int open_stream(int ours, int *ret_from, int *ret_to)
 }
 
 /* In the child: only what is safe between fork and exec. */
-static _Noreturn void become(const struct supervise_options *o, const int to[2], int report,
-                             const sigset_t *mask)
+static _Noreturn void become(const struct job *j, const int to[2], int report, const sigset_t *mask)
 {
+    const struct supervise_options *o = j->o;
     sigprocmask(SIG_SETMASK, mask, NULL);
-    signal(SIGPIPE, SIG_DFL); /* ours is ignored, and that would be inherited */
+    /* Ours are ignored, and that would be inherited. */
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, j->file_limit_ignored ? SIG_IGN : SIG_DFL);
     if (dup2(to[0], 1) >= 0 && dup2(to[1], 2) >= 0) {
         execvpe(o->argv[0], o->argv, o->environment);
     }
@@ -124,7 +127,7 @@ static enum status start(struct job *j, const sigset_t *mask, struct err *err)
         return err_sys(err, errno, "cannot start a process");
     }
     if (j->pid == 0) {
-        become(j->o, to, report[1], mask);
+        become(j, to, report[1], mask);
     }
     close(to[0]);
     close(to[1]);
@@ -140,7 +143,8 @@ static enum status start(struct job *j, const sigset_t *mask, struct err *err)
 
 /* ---- output ---- */
 
-static void write_all(int fd, const char *p, size_t n)
+/* True when the reader of our output has closed it. Other failures are ours alone: the command shall not notice. */
+static bool write_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
         ssize_t wrote = write(fd, p, n);
@@ -153,11 +157,12 @@ static void write_all(int fd, const char *p, size_t n)
             continue;
         }
         if (wrote <= 0) {
-            return; /* nobody reads us any more: the command shall not notice */
+            return wrote < 0 && errno == EPIPE;
         }
         p += wrote;
         n -= (size_t)wrote;
     }
+    return false;
 }
 
 static void write_log(struct job *j, struct stream *s, const char *p, size_t n)
@@ -208,10 +213,14 @@ static bool take(struct job *j, struct stream *s)
         }
         return false;
     }
-    write_all(s->to, block, (size_t)n);
+    bool closed = write_all(s->to, block, (size_t)n);
     write_log(j, s, block, (size_t)n);
     feed_lines(j, s, block, (size_t)n);
     j->last_sign = now_s(CLOCK_MONOTONIC);
+    if (closed) { /* as `| head` does: the command's next line meets SIGPIPE, as it would without us */
+        close(s->from);
+        s->from = -1;
+    }
     return true;
 }
 
@@ -393,6 +402,8 @@ enum status supervise(const struct supervise_options *o, struct supervise_result
     }
     sigprocmask(SIG_BLOCK, &taken, &before);
     signal(SIGPIPE, SIG_IGN);
+    /* A limit on file sizes (ulimit -f) ends a log, not its writer. */
+    j.file_limit_ignored = signal(SIGXFSZ, SIG_IGN) == SIG_IGN;
     int fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) {
         return err_sys(err, errno, "cannot watch for signals");
@@ -405,6 +416,7 @@ enum status supervise(const struct supervise_options *o, struct supervise_result
     j.r.end_realtime_ns = (uint64_t)(now_s(CLOCK_REALTIME) * 1e9);
     clear_away(&j);
     drain(&j);
+    j.r.asked = j.stop_signal;
     if (j.stop_signal != 0 && j.r.ending == RUN_SIGNALLED) {
         j.r.ending = RUN_INTERRUPTED;
     }

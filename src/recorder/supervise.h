@@ -45,6 +45,7 @@ struct supervise_result {
     enum run_ending ending;
     int code;   /* exit status, or errno when not started */
     int signal; /* that ended it */
+    int asked;  /* the signal that asked us to end, and was passed on; 0: none */
     bool core;
     double seconds;
     double cpu_user_s, cpu_system_s; /* the job and all it waited for */

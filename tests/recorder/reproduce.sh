@@ -15,6 +15,7 @@ alone() {
     expect "$1 builds" 0 cc -O1 -Wall -Werror -o alone "$1/reproducer.c" -ldl -lm
     expect "$1 fails alone" 1 ./alone
     says "$1 says what is wrong" out "FAILED: sgemm_ read memory 0 bytes past the end of operand A"
+    [ "$(grep -c FAILED out)" = 1 ] || { echo "FAILED: $1 says more than one sentence"; FAILED=1; }
     expect "$1 passes with slack" 0 ./alone --slack
     expect "$1 passes with the right library" 0 ./alone "$good"
     [ "$(wc -l <"$1/reproducer.c")" -le 100 ] || { echo "FAILED: $1: more than 100 lines"; FAILED=1; }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A BLAS of one function, for tests of the recorder. With OTHER its results are 100 too large, so that it is known
- * by them. Built twice under one name: right, and with
- * OVER_READ reading one element past the end of A and throwing it away, as a tile that is wider than
- * its operand does.
+ * A BLAS of one function, for tests of the recorder. With WRONG_ABOVE products of a larger k are wrong. With
+ * OTHER its results are 100 too large, so that it is known by them. Built twice under one name: right, and with
+ * OVER_READ reading one element past the end of A and throwing it away, as a tile that is wider than its
+ * operand does.
  */
 #include <stddef.h>
 
@@ -32,6 +32,9 @@ void sgemm_(const char *ta, const char *tb, const int *m, const int *n, const in
             *to = *alpha * sum + (*beta != 0 ? *beta * *to : 0);
 #ifdef OTHER
             *to += 100;
+#endif
+#ifdef WRONG_ABOVE
+            *to += *k > WRONG_ABOVE ? 1 : 0;
 #endif
         }
     }

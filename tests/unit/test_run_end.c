@@ -54,6 +54,11 @@ static void metrics_of_many_frameworks_are_read(void **state)
     assert_near(metric("step 10 lm_loss 2.412 grad_norm 1.31 lr 2.0e-06", "lr"), 2e-6);
     assert_near(metric("iter 40: loss 10.9331, time 512.12ms, mfu 31.02%", "loss"), 10.9331);
     assert_true(isnan(metric("I0806 01:12:01.118 step 310 loss nan mfu 0.41", "loss")));
+    assert_near(metric("Epoch 1 | step 200/300 | train_loss=2.5000 | lr=1.0e-4", "step"), 200);
+    assert_near(metric("[Iter 20 / 300] loss: 0.5", "step"), 20);
+    assert_near(metric("Step 7/9 loss 0.25 lr 1e-3", "step"), 7);
+    assert_near(metric("Step 7/9 loss 0.25 lr 1e-3", "loss"), 0.25);
+    assert_near(metric("substep 7/9 loss: 0.25", "loss"), 0.25);
     assert_near(metric("loss: tensor(2.5, device='cuda:0')", "loss"), 2.5);
 }
 

@@ -39,6 +39,41 @@ static void a_fault_of_another_process_is_not_laid_to_the_run(void **state)
     arena_free(a);
 }
 
+static const char killings[] =
+    "[1.0] dd invoked oom-killer: gfp_mask=0x140dca\n"
+    "[1.1] [    702]     0   702   836   5   0   5   0   36864   0   0 python3\n"
+    "[1.2] NVRM: Xid (PCI:0000:18:00): 79, GPU has fallen off the bus.\n"
+    "[1.3] oom-kill:constraint=CONSTRAINT_NONE,task=python3,pid=702,uid=0\n"
+    "[1.4] Out of memory: Killed process 702 (python3) total-vm:137091220kB\n"
+    "[1.5] oom_reaper: reaped process 702 (python3), now anon-rss:20kB\n"
+    "[1.6] Memory cgroup out of memory: Killed process 703 (python3)\n"
+    "[1.7] oom_reaper: reaped process 701 (python3), now anon-rss:20kB\n";
+
+/* Another job of the machine that was killed for want of memory is no fault of a run that ended well. */
+static void a_killing_of_another_process_is_not_laid_to_the_run(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    char folder[] = "/tmp/assay-run-folder-XXXXXX";
+    struct str own, others;
+    struct pid_list seen = {0};
+    assert_non_null(mkdtemp(folder));
+    const char *record = arena_fmt(a, "%s/record.701.bin", folder);
+    close(open(record, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    pid_list_add(a, &seen, (pid_t[]){703, 703}, 2);
+    assert_int_equal(seen.count, 1);
+    run_folder_own_killings(a, folder, &seen, STR(killings), &own, &others);
+    assert_int_equal(own.n + others.n, sizeof killings - 1);
+    assert_int_equal(str_find(own, "702", 0), SIZE_MAX);
+    assert_int_equal(str_find(own, "invoked oom-killer", 0), SIZE_MAX);
+    assert_true(str_find(own, "off the bus", 0) != SIZE_MAX);
+    assert_true(str_find(own, "Killed process 703", 0) != SIZE_MAX);
+    assert_true(str_find(own, "reaped process 701", 0) != SIZE_MAX);
+    unlink(record);
+    rmdir(folder);
+    arena_free(a);
+}
+
 static const char amd[] =
     "[1.0] amdgpu 0000:0e:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:173 vmid:8 pasid:32791)\n"
     "[1.1] amdgpu 0000:0e:00.0: amdgpu:  Process python3 pid 700 thread python3 pid 703\n"
@@ -78,6 +113,7 @@ static void a_page_fault_of_another_process_is_not_laid_to_the_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_killing_of_another_process_is_not_laid_to_the_run),
         cmocka_unit_test(a_fault_of_another_process_is_not_laid_to_the_run),
         cmocka_unit_test(a_page_fault_of_another_process_is_not_laid_to_the_run),
     };

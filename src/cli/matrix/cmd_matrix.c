@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/matrix/matrix.h"
+#include "cli/run/expect.h"
 #include "cli/run/report.h"
 #include "cli/session.h"
 #include "cli/trial.h"
@@ -31,7 +32,7 @@ static enum status read_plan(struct cli *cli, const struct plan **ret_plan, stru
     for (size_t i = 0; i < (*ret_plan)->routes.count; i++) {
         const struct plan_route *r = &(*ret_plan)->routes.items[i];
         for (size_t e = 0; e < r->expect.count; e++) {
-            if (run_report_check_expect(r->expect.items[e], err) != ST_OK) {
+            if (run_expect_check(r->expect.items[e], err) != ST_OK) {
                 return err_context(err, "%s: route '%s'", path, r->name);
             }
         }

@@ -16,6 +16,7 @@
 #include "cli/command_list.h"
 #include "cli/qualify/qualify.h"
 #include "cli/qualify/tables.h"
+#include "cli/run/expect.h"
 #include "cli/run/options.h"
 #include "cli/run/report.h"
 #include "cli/session.h"
@@ -379,7 +380,7 @@ static enum status check_options(struct cli *cli, struct err *err)
 {
     const char *expect;
     for (size_t i = 0; (expect = cli_repeat(cli, "expect", i)) != NULL; i++) {
-        TRY(run_report_check_expect(expect, err));
+        TRY(run_expect_check(expect, err));
     }
     if (cli_flag(cli, "timeout") && cli->operands.count == 0) {
         return err_set(err, ST_USAGE, "--timeout limits the training command: give one after --");

@@ -12,6 +12,7 @@
 #include "base/vec.h"
 
 #include "cli/qualify/qualify.h"
+#include "cli/run/expect.h"
 #include "cli/run/report.h"
 
 enum {
@@ -106,7 +107,7 @@ static enum status add_option(struct reader *r, const struct plan_key *k, const 
         }
     } else if (value != NULL && strcmp(k->option, "expect") == 0) {
         struct err why = {0};
-        if (run_report_check_expect(value, &why) != ST_OK) {
+        if (run_expect_check(value, &why) != ST_OK) {
             return wrong(r, t, arena_strdup(cli->arena, why.text));
         }
     }

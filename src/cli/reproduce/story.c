@@ -250,8 +250,19 @@ void reproduce_table(struct reproduce_job *j, struct report_table *ret_table)
     struct value *cells = arena_array(a, shown * ARRAY_LEN(columns) + 1, sizeof *cells);
     struct value *v = cells;
     const struct value none = {.kind = VALUE_NULL};
+    /* What fails first: the list may be cut. */
+    const struct replay **order = arena_array(a, j->replays.count + 1, sizeof *order);
+    size_t listed = 0;
+    for (int failed = 1; failed >= 0; failed--) {
+        for (size_t i = 0; i < j->replays.count; i++) {
+            const struct replay *r = &j->replays.items[i];
+            if ((r->verdict == REPLAY_FAILED) == (failed != 0)) {
+                order[listed++] = r;
+            }
+        }
+    }
     for (size_t i = 0; i < shown; i++) {
-        const struct replay *r = &j->replays.items[i];
+        const struct replay *r = order[i];
         const struct suspect *s = r->suspect;
         bool ran = r->run.result != NULL;
         *v++ = value_string(s->function);

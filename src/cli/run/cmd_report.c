@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/command_list.h"
+#include "cli/run/expect.h"
 #include "cli/run/report.h"
 #include "cli/run/report_path.h"
 #include "cli/session.h"
@@ -40,7 +41,7 @@ static int run_report(struct cli *cli)
     }
     const char *expect;
     for (size_t i = 0; (expect = cli_repeat(cli, "expect", i)) != NULL; i++) {
-        if (run_report_check_expect(expect, &err) != ST_OK) {
+        if (run_expect_check(expect, &err) != ST_OK) {
             return cli_fail(cli, EXIT_USAGE, "%s", err.text);
         }
         *VEC_PUSH(cli->arena, &expects) = expect;

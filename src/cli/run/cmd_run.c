@@ -22,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/command_list.h"
 #include "cli/run/environment.h"
+#include "cli/run/expect.h"
 #include "cli/run/gpu_guard.h"
 #include "cli/run/inputs.h"
 #include "cli/run/kernel_log.h"
@@ -48,7 +49,8 @@
 #include "study/run_log.h"
 
 enum {
-    PATHS_MAX = 64
+    PATHS_MAX = 64,
+    END_BYTES = 4096
 };
 
 struct running {
@@ -64,8 +66,9 @@ struct running {
     struct line_ranks ranks;
     struct metric_table tables[2]; /* last headers on standard output and standard error */
     struct epoch_steps epochs[2];
-    int metrics;  /* file descriptor, -1 when it failed */
-    double start; /* seconds, CLOCK_MONOTONIC */
+    struct pid_list seen; /* processes of the job */
+    int metrics;          /* file descriptor, -1 when it failed */
+    double start;         /* seconds, CLOCK_MONOTONIC */
 };
 
 static double monotonic_s(void)
@@ -90,6 +93,14 @@ static const char *ending_name(enum run_ending e)
     return names[e];
 }
 
+static void write_signal(struct arena *a, struct json_out *j, const char *key, int signal)
+{
+    const char *name = sigabbrev_np(signal);
+    if (signal != 0) {
+        json_field(j, key, arena_fmt(a, "SIG%s", name != NULL ? name : "?"));
+    }
+}
+
 static void write_result(struct running *r, struct json_out *j, const struct supervise_result *s)
 {
     struct arena *a = r->cli->arena;
@@ -100,9 +111,10 @@ static void write_result(struct running *r, struct json_out *j, const struct sup
     json_field(j, "ending", ending_name(s->ending));
     json_key(j, "status");
     json_int(j, supervise_status(s));
-    if (s->signal != 0) {
-        const char *name = sigabbrev_np(s->signal);
-        json_field(j, "signal", arena_fmt(a, "SIG%s", name != NULL ? name : "?"));
+    write_signal(a, j, "signal", s->signal);
+    write_signal(a, j, "asked_to_stop", s->asked);
+    if (s->ending == RUN_NOT_STARTED) {
+        json_field(j, "reason", arena_fmt(a, "%s (%s)", strerror(s->code), err_name(s->code)));
     }
     json_key(j, "seconds");
     json_real(j, s->seconds);
@@ -164,7 +176,8 @@ static enum status write_run(struct running *r, const struct supervise_result *s
     run_inputs_write(&r->inputs, &j);
     run_environment_write(&r->environment, &j);
     json_object_end(&j);
-    strbuf_addc(&out, '\n');
+    /* Room for the end of the run, should the disk be full by then. */
+    strbuf_fmt(&out, "%*s\n", s == NULL ? END_BYTES : 0, "");
     return run_folder_write(a, r->folder, "run.json", strbuf_str(&out), err);
 }
 
@@ -285,6 +298,7 @@ static uint64_t on_tick(void *ctx, double elapsed_s)
     arena_rewind(r->scratch, mark);
     pid_t pids[PROCESS_TREE_MAX];
     size_t processes = process_tree(getpid(), pids, PROCESS_TREE_MAX);
+    pid_list_add(r->cli->arena, &r->seen, pids, processes);
     for (size_t i = 0; i < processes && r->opened.count < OPEN_FILES_MAX; i++) {
         open_files_look(r->cli->arena, pids[i], r->folder, &r->opened);
     }
@@ -310,31 +324,6 @@ static void on_hung(void *ctx, double silent_s, const pid_t *children, size_t co
 }
 
 /* ---- starting ---- */
-
-/* Next to the program: the build folder, dist/, or an installation. */
-static const char *record_library(struct arena *a)
-{
-    static const char *const places[] = {"", "../lib/", "../lib/assay/",
-                                         "../lib/x86_64-linux-gnu/"};
-    char exe[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-    if (n <= 0) {
-        return NULL;
-    }
-    exe[n] = '\0';
-    char *slash = strrchr(exe, '/');
-    if (slash == NULL) {
-        return NULL;
-    }
-    slash[1] = '\0';
-    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
-        const char *path = arena_fmt(a, "%s%slibassay-record.so", exe, places[i]);
-        if (access(path, R_OK) == 0) {
-            return path;
-        }
-    }
-    return NULL;
-}
 
 /* Ours with the changes of --env. */
 static void take_environment(struct running *r)
@@ -393,7 +382,7 @@ static enum status environment_of(struct running *r, char ***ret_environment, st
     for (size_t i = 0; i < r->environment.count; i++) {
         *VEC_PUSH(a, &env) = r->environment.items[i];
     }
-    const char *library = record_library(a);
+    const char *library = run_environment_library(a);
     if (library == NULL) {
         return err_set(err, ST_ABSENT,
                        "libassay-record.so is not next to the assay program; a build "
@@ -437,7 +426,7 @@ static enum status prepare(struct running *r, struct supervise_options *o, struc
     o->hang_s = run_options_number(r->cli, "hang", 600);
     const char *expect;
     for (size_t i = 0; (expect = cli_repeat(r->cli, "expect", i)) != NULL; i++) {
-        TRY(run_report_check_expect(expect, err));
+        TRY(run_expect_check(expect, err));
     }
     TRY(run_folder_make(a, cli_value(r->cli, "record", NULL), &r->folder, err));
     char **environment = NULL;
@@ -488,7 +477,8 @@ static int finish(struct running *r, const struct supervise_result *s)
     int status = supervise_status(s);
     tell_result(r, s);
     run_folder_trim(r->scratch, r->folder);
-    run_kernel_log_write(r->cli->arena, r->folder, r->start, &r->notes);
+    run_kernel_log_write(r->cli->arena, r->folder, r->start, status == 0 ? &r->seen : NULL,
+                         &r->notes);
     cli_progress(r->cli, "digesting the files that the command was seen reading");
     run_inputs_add_opened(r->cli->arena, &r->opened, s->start_realtime_ns, &r->inputs);
     cli_progress(r->cli, NULL);
@@ -545,8 +535,11 @@ static const char *const description[] = {
     "itself on planted faults first; when it cannot, the answer is 'could not tell'. On a GPU the "
     "framework's memory cache is switched off for the run, and --serialize makes the faulting launch "
     "the one that reports the error.",
-    "Exit status: the command's; 128 + signal; 124 after a time limit; where the command ended with 0, "
-    "1 for a broken expectation and 2 where what was asked could not be told.",
+    "Exit status: the command's; 128 + signal; 124 after a time limit or a hang that --kill-hung ended; 127 and "
+    "126 for a command that is not there or cannot be run. Where the command ended with 0: 1 for a broken "
+    "expectation and for a fault that was seen all the same, such as a loss that is no number any more, and 2 "
+    "where what was asked could not be told.",
+    "Processes that the command leaves behind are stopped when it ends, and counted.",
     NULL,
 };
 

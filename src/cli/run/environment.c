@@ -2,7 +2,9 @@
 /* See run_environment.h. */
 #include "cli/run/environment.h"
 
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "base/vec.h"
@@ -69,4 +71,28 @@ void run_environment_write(const struct text_list *environment, struct json_out 
         json_field(j, key, is_secret(name) ? "(withheld)" : rest.p);
     }
     json_object_end(j);
+}
+
+const char *run_environment_library(struct arena *a)
+{
+    static const char *const places[] = {"", "../lib/", "../lib/assay/",
+                                         "../lib/x86_64-linux-gnu/"};
+    char exe[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
+    if (n <= 0) {
+        return NULL;
+    }
+    exe[n] = '\0';
+    char *slash = strrchr(exe, '/');
+    if (slash == NULL) {
+        return NULL;
+    }
+    slash[1] = '\0';
+    for (size_t i = 0; i < ARRAY_LEN(places); i++) {
+        const char *path = arena_fmt(a, "%s%slibassay-record.so", exe, places[i]);
+        if (access(path, R_OK) == 0) {
+            return path;
+        }
+    }
+    return NULL;
 }

@@ -16,6 +16,9 @@ const char *run_environment_get(const struct text_list *env, const char *name);
 void run_environment_set(struct arena *a, struct text_list *env, const char *name,
                          const char *value);
 
+/* The library that is preloaded, next to the program: the build folder, dist/, or an installation. NULL: not found. */
+const char *run_environment_library(struct arena *a);
+
 /* The key "environment" of run.json; values whose names speak of secrets are withheld. */
 void run_environment_write(const struct text_list *env, struct json_out *j);
 

@@ -23,7 +23,12 @@ struct place {
     const char *name;   /* of the main thread */
     const char *waits;  /* function of the kernel; "" when not told */
     const char *frames; /* Python, innermost first; "" without py-spy */
-    const char *own;    /* the innermost frame, where it is the user's own code; else NULL */
+    const char *native; /* the main thread's, innermost first; "" without gdb */
+    size_t threads;
+    size_t locked; /* threads that wait for a lock */
+    bool runs;     /* the main thread is in no system call: it computes */
+    bool waits_for_child;
+    const char *own; /* the innermost frame, where it is the user's own code; else NULL */
 };
 
 static const char *after(struct arena *a, struct str line, const char *label)
@@ -62,24 +67,67 @@ static void read_frames(struct arena *a, struct str *rest, struct place *p)
     }
 }
 
+/* gdb: "Thread 1 (… "python"):", then "#0  0x7f… in futex_wait (…) at …" a frame; the main thread comes last. */
+static void read_native(struct arena *a, struct str text, struct place *p)
+{
+    struct str line;
+    bool main_thread = false;
+    size_t count = 0;
+    while (str_cut(&text, '\n', &line) && count < FRAMES_SHOWN) {
+        if (str_starts(line, "Thread ")) {
+            main_thread = str_starts(line, "Thread 1 ");
+        }
+        if (!main_thread || !str_starts(line, "#")) {
+            continue;
+        }
+        size_t in = str_find(line, " in ", 0);
+        size_t from = in != SIZE_MAX && in < 32 ? in + 4 : 4;
+        size_t to = str_find(line, " (", from);
+        if (to == SIZE_MAX || to <= from || line.p[from] == '?') {
+            continue;
+        }
+        struct str name = str_slice(line, from, to);
+        bool inner = str_starts(name, "__") || str_has(name, "futex"); /* of the C library */
+        if (count > 0 || !inner) {
+            p->native = arena_fmt(a, "%s%s%.*s", p->native, count == 0 ? "" : " < ", (int)name.n,
+                                  name.p);
+            count++;
+        }
+    }
+}
+
+static void read_wait(struct place *p, const char *waits)
+{
+    struct str s = str_of(waits);
+    p->locked += str_has(s, "futex");
+    if (p->threads == 1) {
+        p->waits = waits;
+        p->runs = str_is(s, "0");
+        p->waits_for_child = str_starts(s, "do_wait") || str_starts(s, "sigsuspend") ||
+                             str_has(s, "sigtimedwait");
+    }
+}
+
 static struct place read_place(struct arena *a, struct str text, const char *pid)
 {
-    struct place p = {.pid = pid, .name = "?", .waits = "", .frames = ""};
+    struct place p = {.pid = pid, .name = "?", .waits = "", .frames = "", .native = ""};
     struct str line;
     bool threads_done = false;
     bool python = false;
     const char *found;
-    size_t thread = 0;
     while (str_cut(&text, '\n', &line)) {
-        if (str_starts(line, "thread ")) {
-            thread++;
+        if (!threads_done && str_starts(line, "thread ")) {
+            p.threads++;
+        } else if (str_starts(line, "native stacks")) {
+            read_native(a, text, &p);
+            break;
         } else if (str_starts(line, "Python stacks")) {
             threads_done = true;
-        } else if (!threads_done && thread == 1) { /* the main thread comes first */
-            if ((found = after(a, line, "name: ")) != NULL) {
+        } else if (!threads_done) { /* the main thread comes first */
+            if (p.threads == 1 && (found = after(a, line, "name: ")) != NULL) {
                 p.name = found;
             } else if ((found = after(a, line, "waits in: ")) != NULL) {
-                p.waits = found;
+                read_wait(&p, found);
             }
         } else if (threads_done && !python && str_starts(line, "Thread ")) {
             python = true;
@@ -87,6 +135,33 @@ static struct place read_place(struct arena *a, struct str text, const char *pid
         }
     }
     return p;
+}
+
+/* "runs, and makes no system call", "waits in the kernel's ep_poll" */
+static const char *state_of(struct arena *a, const struct place *p)
+{
+    if (p->runs) {
+        return "computes, or loops: it is in no system call";
+    }
+    if (p->threads > 0 && p->locked == p->threads) {
+        return p->threads == 1 ? "waits for a lock (futex)"
+                               : arena_fmt(a, "waits for a lock, as do all its %zu threads (futex)",
+                                           p->threads);
+    }
+    return p->waits_for_child ? arena_fmt(a, "waits for a child or a signal (%s)", p->waits)
+                              : arena_fmt(a, "waits in the kernel's %s",
+                                          p->waits[0] != '\0' ? p->waits : "(not told)");
+}
+
+/* Where no Python frame tells: the one process that does not wait for another one's end. */
+static void blame(struct arena *a, const struct place *only, struct finding *f)
+{
+    const char *innermost = only->native;
+    size_t n = strcspn(innermost, "<");
+    n -= n > 0 && innermost[n] == '<' ? 1 : 0;
+    f->confidence = 0.5;
+    f->title = arena_fmt(a, "the job hung: process %s (%s) %s%s%.*s", only->pid, only->name,
+                         state_of(a, only), n > 0 ? ", in " : "", (int)n, innermost);
 }
 
 bool run_hang_find(struct arena *a, const char *folder, struct finding *ret_finding)
@@ -105,6 +180,8 @@ bool run_hang_find(struct arena *a, const char *folder, struct finding *ret_find
                         .claim = "No output and no recorded call for the time of --hang. These are "
                                  "the stacks of its processes at that moment."};
     size_t shown = 0;
+    struct place only = {0};
+    size_t candidates = 0;
     for (size_t i = 0; i < count; i++) {
         struct str name = str_of(names[i]);
         struct str text;
@@ -119,13 +196,20 @@ bool run_hang_find(struct arena *a, const char *folder, struct finding *ret_find
             f.confidence = 0.6;
             f.title = arena_fmt(a, "the job hung: process %s (%s) waits in %s", pid, p.name, p.own);
         }
+        if (!p.waits_for_child) {
+            only = p;
+            candidates++;
+        }
         if (shown++ < PROCESSES_SHOWN) {
             *VEC_PUSH(a, &f.evidence) = (struct evidence){
                 .source = names[i],
-                .text = arena_fmt(a, "process %s (%s) waits in the kernel's %s%s%s", pid, p.name,
-                                  p.waits[0] != '\0' ? p.waits : "(not told)",
-                                  p.frames[0] != '\0' ? "; Python: " : "", p.frames)};
+                .text = arena_fmt(a, "process %s (%s) %s%s%s%s%s", pid, p.name, state_of(a, &p),
+                                  p.frames[0] != '\0' ? "; Python: " : "", p.frames,
+                                  p.native[0] != '\0' ? "; native: " : "", p.native)};
         }
+    }
+    if (f.confidence < 0.5 && candidates == 1) {
+        blame(a, &only, &f);
     }
     if (shown > PROCESSES_SHOWN) {
         f.claim = arena_fmt(a, "%s %zu processes in all; the others are in the folder.", f.claim,

@@ -7,11 +7,26 @@
 
 #include "recorder/run_folder.h"
 
+static void write_others(struct arena *a, const char *folder, struct str faults,
+                         struct str killings, struct text_list *notes)
+{
+    const char *what = faults.n == 0     ? "processes killed for want of memory that are"
+                       : killings.n == 0 ? "GPU faults of other processes, which are"
+                                         : "GPU faults and killed processes that are";
+    struct str both = str_of(arena_fmt(a, "%.*s%.*s", STR_ARG(faults), STR_ARG(killings)));
+    struct err err = {0};
+    if (both.n > 0 && run_folder_write(a, folder, "kernel.others.log", both, &err) == ST_OK) {
+        *VEC_PUSH(a, notes) = arena_fmt(
+            a, "the kernel log of this time tells of %s not laid to this run: kernel.others.log",
+            what);
+    }
+}
+
 void run_kernel_log_write(struct arena *a, const char *folder, double start,
-                          struct text_list *notes)
+                          const struct pid_list *seen, struct text_list *notes)
 {
     struct err err = {0};
-    struct str text, others = {.p = "", .n = 0};
+    struct str text, others = {.p = "", .n = 0}, killings = {.p = "", .n = 0};
     if (run_folder_kernel_log(a, start, &text, &err) != ST_OK) {
         *VEC_PUSH(a, notes) = arena_fmt(
             a,
@@ -22,12 +37,12 @@ void run_kernel_log_write(struct arena *a, const char *folder, double start,
     }
     if (run_folder_kernel_pids()) {
         run_folder_own_faults(a, folder, text, &text, &others);
+        if (seen != NULL) {
+            run_folder_own_killings(a, folder, seen, text, &text, &killings);
+        }
     }
     if (run_folder_write(a, folder, "kernel.log", text, &err) != ST_OK) {
         *VEC_PUSH(a, notes) = arena_strdup(a, err.text);
     }
-    if (others.n > 0 && run_folder_write(a, folder, "kernel.others.log", others, &err) == ST_OK) {
-        *VEC_PUSH(a, notes) = "the kernel log of this time tells of GPU faults of other "
-                              "processes: kernel.others.log; they are not laid to this run";
-    }
+    write_others(a, folder, others, killings, notes);
 }

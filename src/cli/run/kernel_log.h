@@ -6,9 +6,12 @@
 #include "base/arena.h"
 #include "base/finding.h"
 
+#include "recorder/process_tree.h"
+
 /* Writes kernel.log, and kernel.others.log where there are faults of other processes; `start` in seconds of
- * CLOCK_MONOTONIC. What could not be read or written becomes a note. */
+ * CLOCK_MONOTONIC. `seen`: the processes of a run that ended well; NULL for another one. What could not be read or
+ * written becomes a note. */
 void run_kernel_log_write(struct arena *a, const char *folder, double start,
-                          struct text_list *notes);
+                          const struct pid_list *seen, struct text_list *notes);
 
 #endif

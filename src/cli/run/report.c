@@ -15,9 +15,12 @@
 #include "base/vec.h"
 
 #include "cli/run/curves.h"
+#include "cli/run/expect.h"
 #include "cli/run/hang.h"
+#include "cli/run/last_words.h"
 #include "cli/run/path_kernels.h"
 #include "cli/run/story.h"
+#include "cli/run/story_signal.h"
 #include "cli/session.h"
 #include "diagnosis/causes.h"
 #include "diagnosis/log_read.h"
@@ -39,107 +42,6 @@ struct judged {
     struct finding_list causes; /* of records and logs, the surest first */
     struct finding_list checks; /* expectations, the guard */
 };
-
-/* ---- expectations ---- */
-
-enum status run_report_check_expect(const char *expect, struct err *err)
-{
-    struct str s = str_of(expect);
-    if ((str_starts(s, "no:") && s.n > 3) || (str_starts(s, "yes:") && s.n > 4)) {
-        return ST_OK;
-    }
-    return err_set(
-        err, ST_USAGE,
-        "'%s' is no expectation: write no:NAME or yes:NAME, where NAME is part of a "
-        "library (its file and the folder that holds it, or with a slash its whole path) or function, "
-        "as in no:hipblaslt; or kernel:NAME, part of a launched kernel or of what report --path calls it",
-        expect);
-}
-
-/* The library's file with the folder that holds it: one name, libblas.so.3, is that of every BLAS where a
- * distribution lets the user choose, as blis-openmp/libblas.so.3. */
-static const char *file_in_folder(const struct value *row)
-{
-    const char *path = row[RUN_STORY_PATH].string;
-    const char *at = strrchr(path, '/');
-    while (at != NULL && at > path && at[-1] != '/') {
-        at--;
-    }
-    return at != NULL ? at : row[RUN_STORY_LIBRARY].string;
-}
-
-/* A name with a slash is asked of the whole path, another one of the file and the folder that holds it. */
-static int64_t calls_matching(const struct report_table *t, const char *name, const char **ret_seen)
-{
-    int64_t calls = 0;
-    for (size_t i = 0; i < t->row_count; i++) {
-        const struct value *row = &t->cells[i * t->column_count];
-        const char *file = strchr(name, '/') != NULL ? row[RUN_STORY_PATH].string
-                                                     : file_in_folder(row);
-        if (strcasestr(file, name) != NULL ||
-            strcasestr(row[RUN_STORY_FUNCTION].string, name) != NULL) {
-            calls += row[RUN_STORY_CALLS].integer;
-            *ret_seen = file;
-        }
-    }
-    return calls;
-}
-
-/* How often what `name` stands for was seen: calls of a library or function, or for "kernel:NAME" launches.
- * ret_doubt: why not seeing it proves nothing; NULL when it does. */
-static int64_t count_seen(struct judged *j, const char *name, const char **ret_seen,
-                          const char **ret_doubt)
-{
-    static const char kernel[] = "kernel:";
-    if (strncmp(name, kernel, strlen(kernel)) == 0) {
-        *ret_doubt = path_kernels_doubt(j->cli->arena, &j->kernels);
-        return (int64_t)path_kernels_matching(&j->kernels, name + strlen(kernel), ret_seen);
-    }
-    *ret_doubt =
-        j->story.calls == 0
-            ? "No call of a hooked library was recorded at all, so absence proves nothing: "
-              "the program may link its libraries statically."
-            : NULL;
-    return calls_matching(&j->story.libraries, name, ret_seen);
-}
-
-static void judge_expect(struct judged *j, const char *expect)
-{
-    struct arena *a = j->cli->arena;
-    bool wanted = str_starts(str_of(expect), "yes:");
-    const char *name = expect + (wanted ? 4 : 3);
-    const char *seen = "";
-    const char *doubt = NULL;
-    int64_t count = count_seen(j, name, &seen, &doubt);
-    bool kernel = strncmp(name, "kernel:", 7) == 0;
-    struct finding *f = VEC_PUSH(a, &j->checks);
-    *f = (struct finding){.confidence = 1};
-    const char *text = arena_fmt(a, "%" PRId64 " %s match '%s'%s%s", count,
-                                 kernel ? "launches" : "calls", name,
-                                 count > 0 ? ", for instance in " : "", seen);
-    *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "records", .text = text};
-    if (count == 0 && doubt != NULL) {
-        f->id = "expectation-untold";
-        f->severity = SEVERITY_UNKNOWN;
-        f->title = arena_fmt(a, "cannot tell whether %s holds", expect);
-        f->claim = doubt;
-    } else if ((count > 0) == wanted) {
-        f->id = "expectation-met";
-        f->severity = SEVERITY_OK;
-        f->title = arena_fmt(a, "%s holds", expect);
-        f->claim = text;
-    } else {
-        f->id = "expectation-broken";
-        f->severity = SEVERITY_ERROR;
-        f->title = arena_fmt(a, "%s does not hold", expect);
-        f->claim =
-            kernel   ? (wanted ? "The kernel was to be launched, and no launch of it was recorded."
-                               : "The kernel was not to be launched, and it was.")
-            : wanted ? "The library was to be used, and no call of it was recorded."
-                     : "The library was to be left, and calls of it were recorded: the switch that "
-                       "should have prevented them is not in effect.";
-    }
-}
 
 /* ---- logs ---- */
 
@@ -192,15 +94,22 @@ static const char *ending_text(const struct judged *j)
     if (str_to_double(str_of(seconds), &s) == ST_OK) {
         seconds = arena_fmt(a, "%.1f", s);
     }
+    const char *asked = tree_text(j->run, "asked_to_stop", NULL);
     if (strcmp(ending, "exited") == 0) {
-        return arena_fmt(a, "exited with status %s after %s s", tree_text(j->run, "status", "?"),
-                         seconds);
-    }
-    if (strcmp(ending, "signal") == 0) {
-        return arena_fmt(a, "killed by %s after %s s", tree_text(j->run, "signal", "?"), seconds);
+        return arena_fmt(a, "exited with status %s after %s s%s%s",
+                         tree_text(j->run, "status", "?"), seconds,
+                         asked != NULL ? ", asked to by " : "", asked != NULL ? asked : "");
     }
     if (strcmp(ending, "running") == 0) {
         return "still running, or its supervisor was killed";
+    }
+    if (strcmp(ending, "not started") == 0) {
+        return arena_fmt(a, "%s: %s", ending, tree_text(j->run, "reason", "no reason was kept"));
+    }
+    if (strcmp(ending, "signal") == 0) {
+        ending = arena_fmt(a, "killed by %s", tree_text(j->run, "signal", "?"));
+    } else if (strcmp(ending, "interrupted") == 0 && asked != NULL) {
+        ending = arena_fmt(a, "interrupted by %s", asked);
     }
     return arena_fmt(a, "%s after %s s", ending, seconds);
 }
@@ -218,6 +127,111 @@ static void sort_causes(struct finding_list *list)
     }
 }
 
+/* What broke is asked for where the command broke: not where it was stopped, or never began. */
+static bool broke(const struct judged *j)
+{
+    const char *ending = tree_text(j->run, "ending", "");
+    return strcmp(ending, "signal") == 0 ||
+           (strcmp(ending, "exited") == 0 && tree_text(j->run, "asked_to_stop", NULL) == NULL);
+}
+
+/* "; …": the best that is known of an end that no rule explains. */
+static const char *unexplained(const struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    const char *status = tree_text(j->run, "status", "");
+    for (size_t i = 0; i < j->story.processes.count; i++) {
+        const struct run_process *p = &j->story.processes.items[i];
+        if (strcmp(p->end, arena_fmt(a, RUN_STORY_LEFT, status)) == 0) {
+            const char *slash = strrchr(p->program, '/');
+            return arena_fmt(a, "; process %d, %s, called _exit(%s)", p->pid,
+                             slash != NULL ? slash + 1 : p->program, status);
+        }
+    }
+    const struct finding_list *unknown = &j->diagnosis.unknown;
+    for (size_t i = unknown->count; i-- > 0;) {
+        const struct finding *f = &unknown->items[i];
+        if (strcmp(f->id, "python-exception") == 0 && f->evidence.count > 0) {
+            return arena_fmt(a, "; no rule explains '%s'", f->evidence.items[0].text);
+        }
+    }
+    return "; no cause is known";
+}
+
+/* Whether a record tells how a process died. */
+static bool saw_the_end(const struct judged *j)
+{
+    for (size_t i = 0; i < j->story.findings.count; i++) {
+        const struct finding *f = &j->story.findings.items[i];
+        if (f->severity == SEVERITY_ERROR && run_story_is_signal(f->id)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Causes that say "a process died, and this log does not say where": it is known from the record. */
+static bool only_an_echo(const char *id)
+{
+    return strcmp(id, "crash-unexplained") == 0 || strcmp(id, "peer-died") == 0;
+}
+
+/* "Aborted (core dumped)" is explained by the record that saw it. */
+static void drop_echoes(struct judged *j)
+{
+    struct finding_list *unknown = &j->diagnosis.unknown;
+    size_t kept = 0;
+    for (size_t i = 0; i < unknown->count; i++) {
+        if (!saw_the_end(j) || strcmp(unknown->items[i].id, "core-dumped") != 0) {
+            unknown->items[kept++] = unknown->items[i];
+        }
+    }
+    unknown->count = kept;
+}
+
+/* numpy and scipy take their arrays from malloc, which the guard leaves alone. */
+static void judge_operands(struct judged *j)
+{
+    struct arena *a = j->cli->arena;
+    if (j->story.products == 0 || j->story.products_guarded > 0 || !j->story.guard_proven) {
+        return;
+    }
+    struct finding *f = VEC_PUSH(a, &j->checks);
+    *f = (struct finding){
+        .id = "guard-missed-products",
+        .severity = SEVERITY_UNKNOWN,
+        .confidence = 1,
+        .title = arena_fmt(a, "none of the %" PRIu64 " recorded products had a guarded operand",
+                           j->story.products),
+        .claim =
+            "The program takes its arrays from malloc, as numpy does, or they are smaller than "
+            "--guard-min: a run without a fault says nothing of its products."};
+    *VEC_PUSH(a, &f->remedy) = "assay reproduce RUN tries each of them with operands at holes";
+    *VEC_PUSH(a, &f->remedy) = "assay probe --library PATH tries the whole library";
+}
+
+/* Which rank went first, where the log has the echo only: as far as the records saw them end. */
+static void tell_first_rank(const struct judged *j, struct finding *f)
+{
+    const struct run_process *first = NULL;
+    size_t ranks = 0;
+    for (size_t i = 0; i < j->story.processes.count; i++) {
+        const struct run_process *p = &j->story.processes.items[i];
+        ranks += p->rank >= 0;
+        if (p->rank >= 0 && p->end_ns != 0 && (first == NULL || p->end_ns < first->end_ns)) {
+            first = p;
+        }
+    }
+    if (ranks > 1 && first != NULL) {
+        *VEC_PUSH(j->cli->arena, &f->evidence) = (struct evidence){
+            .source = "records",
+            .text = arena_fmt(
+                j->cli->arena,
+                "of the ranks whose end was seen rank %d (process %d) was the first: %s",
+                first->rank, first->pid, first->end)};
+    }
+}
+
 static void collect(struct judged *j)
 {
     struct arena *a = j->cli->arena;
@@ -225,8 +239,15 @@ static void collect(struct judged *j)
         const struct finding *f = &j->story.findings.items[i];
         *VEC_PUSH(a, f->severity == SEVERITY_ERROR ? &j->causes : &j->checks) = *f;
     }
+    bool seen = saw_the_end(j);
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
-        *VEC_PUSH(a, &j->causes) = j->diagnosis.causes.items[i];
+        struct finding f = j->diagnosis.causes.items[i];
+        if (strcmp(f.id, "peer-died") == 0 || strcmp(f.id, "collective-timeout") == 0) {
+            tell_first_rank(j, &f);
+        }
+        if (!(seen && only_an_echo(f.id))) {
+            *VEC_PUSH(a, &j->causes) = f;
+        }
     }
     if (j->causes.count > 1) {
         sort_causes(&j->causes);
@@ -245,9 +266,12 @@ static void collect(struct judged *j)
             .confidence = 1,
             .title = arena_fmt(a, "guard proven at the start; %" PRIu64 " blocks were guarded",
                                j->story.guarded_blocks),
-            .claim = "A planted over-read faulted in each process before anything "
-                     "was judged."};
+            .claim =
+                "A planted over-read faulted in each process before anything was judged. A read "
+                "of the few bytes up to the alignment of a block (64 in PyTorch) is not seen: "
+                "assay reproduce RUN tries the recorded products to the byte."};
     }
+    judge_operands(j);
 }
 
 /* What `run` asked the device before the command began. */
@@ -282,11 +306,14 @@ static const char *verdict_of(const struct judged *j, int status)
 {
     struct arena *a = j->cli->arena;
     const char *ending = ending_text(j);
+    if (!ended_well(j) && !isnan(j->curves.last_step)) {
+        ending = arena_fmt(a, "%s (last step told: %.0f)", ending, j->curves.last_step);
+    }
     if (j->causes.count > 0) {
         return arena_fmt(a, "run: %s: %s", ending, j->causes.items[0].title);
     }
     if (!ended_well(j)) {
-        return arena_fmt(a, "run: %s; no cause is known", ending);
+        return arena_fmt(a, "run: %s%s", ending, broke(j) ? unexplained(j) : "");
     }
     if (status == EXIT_FAULT) {
         return arena_fmt(a, "run: %s; an expectation does not hold", ending);
@@ -383,6 +410,32 @@ static enum status read_run(struct judged *j, const char *folder, struct err *er
     return tree_from_json(a, text, path, TREE_LIMITS_DEFAULT, &j->run, err);
 }
 
+static void add_notes(struct judged *j, const char *folder, struct report *r)
+{
+    struct arena *a = j->cli->arena;
+    drop_echoes(j);
+    for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
+        const char *note = j->diagnosis.notes.items[i];
+        bool echo = saw_the_end(j) && (strstr(note, "crash-unexplained") != NULL ||
+                                       strstr(note, "peer-died") != NULL);
+        if (!echo) {
+            *VEC_PUSH(a, &r->notes) = note;
+        }
+    }
+    if (j->story.no_room > 0) {
+        *VEC_PUSH(a, &r->notes) = arena_fmt(
+            a,
+            "the calls of %zu processes were not recorded: no room on the disk of %s (a "
+            "process takes 10 MiB and 1 MiB a thread), or ulimit -f does not let "
+            "its file have 150 MiB",
+            j->story.no_room, folder);
+    } else if (j->story.record_count == 0 &&
+               strcmp(tree_text(j->run, "ending", ""), "not started") != 0) {
+        *VEC_PUSH(a, &r->notes) = "no process left a record: none called a hooked library, or the "
+                                  "program is static or setuid and takes no preloaded library";
+    }
+}
+
 enum status run_report_make(struct cli *cli, const struct knowledge *k, const char *folder,
                             const struct text_list *expects, struct report *ret_report,
                             int *ret_status, struct err *err)
@@ -403,32 +456,21 @@ enum status run_report_make(struct cli *cli, const struct knowledge *k, const ch
     TRY(path_kernels_table(cli, &table, err));
     TRY(path_kernels_read(a, folder, &table, &j->kernels, &unread, err));
     TRY(diagnose_logs(j, k, folder, err));
+    last_words_add(a, folder, &j->story.findings);
     collect(j);
     judge_gpu_guard(j);
     const struct tree *kept = tree_get(j->run, "expect");
     for (const struct tree *t = kept != NULL ? kept->child : NULL; t != NULL; t = t->next) {
-        judge_expect(j, t->text);
+        run_expect_judge(a, t->text, &j->story, &j->kernels, &j->checks);
     }
     for (size_t i = 0; expects != NULL && i < expects->count; i++) {
-        judge_expect(j, expects->items[i]);
+        run_expect_judge(a, expects->items[i], &j->story, &j->kernels, &j->checks);
     }
     struct report r = {.command = "run", .schema_version = 1, .notes = j->story.notes};
     draw(j, folder, &r);
     tell(j, &r);
     struct report_table ranks = tell_ranks(j);
-    for (size_t i = 0; i < j->diagnosis.notes.count; i++) {
-        *VEC_PUSH(a, &r.notes) = j->diagnosis.notes.items[i];
-    }
-    if (j->story.no_room > 0) {
-        *VEC_PUSH(a, &r.notes) = arena_fmt(
-            a,
-            "the calls of %zu processes were not recorded: no room on the disk of %s (a "
-            "process takes 10 MiB and 1 MiB a thread)",
-            j->story.no_room, folder);
-    } else if (j->story.record_count == 0) {
-        *VEC_PUSH(a, &r.notes) = "no process left a record: none called a hooked library, or the "
-                                 "program is static or setuid and takes no preloaded library";
-    }
+    add_notes(j, folder, &r);
     *ret_status = status_of(j);
     r.outcome = *ret_status == EXIT_FAULT     ? SEVERITY_ERROR
                 : *ret_status == EXIT_UNKNOWN ? SEVERITY_UNKNOWN

@@ -28,7 +28,4 @@ enum status run_report_many(struct cli *cli, const struct knowledge *k,
                             const struct text_list *paths, const struct text_list *expects,
                             struct report *ret_report, int *ret_status, struct err *err) MUST_USE;
 
-/* Whether an expectation can be understood. */
-enum status run_report_check_expect(const char *expect, struct err *err) MUST_USE;
-
 #endif

@@ -5,6 +5,7 @@
  */
 #include "cli/run/stack.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/fs.h"
@@ -115,6 +116,8 @@ void run_stack_name(struct arena *a, const struct record_fault *fault, const str
         if (image != NULL && image->usable &&
             elf_symbol_covering(&image->elf, maps_image_offset(maps, fault->frames[i]), &name)) {
             text = arena_fmt(a, "%s: %s", text, plain_name(a, name));
+        } else if (m->path[0] == '/') { /* as addr2line takes it */
+            text = arena_fmt(a, "%s+0x%" PRIx64, text, maps_image_offset(maps, fault->frames[i]));
         }
         *VEC_PUSH(a, ret_frames) = text;
     }

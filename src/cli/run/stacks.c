@@ -16,7 +16,7 @@
 #include "base/fs.h"
 
 enum {
-    TOOL_MS = 10000,
+    TOOL_MS = 30000, /* gdb reads the symbols of libtorch first */
     TOOL_OUTPUT_MAX = 2 << 20
 };
 
@@ -40,7 +40,15 @@ static bool tool_output(const char *const *argv, struct strbuf *out)
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    int rc = posix_spawnp(&pid, argv[0], &actions, NULL, (char *const *)argv, environ);
+    /* Ours are blocked, for the supervisor reads them from a file; gdb waits for its SIGCHLD. */
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    int rc = posix_spawnp(&pid, argv[0], &actions, &attributes, (char *const *)argv, environ);
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
     double until = now_ms() + TOOL_MS;
@@ -55,6 +63,9 @@ static bool tool_output(const char *const *argv, struct strbuf *out)
             break;
         }
         strbuf_add(out, (struct str){.p = block, .n = (size_t)n});
+    }
+    if (rc == 0 && now_ms() >= until) {
+        strbuf_fmt(out, "\n  cut off after %d s\n", TOOL_MS / 1000);
     }
     close(ends[0]);
     if (rc == 0) {

@@ -17,8 +17,10 @@
 #include "cli/run/stack.h"
 #include "cli/run/story_convolution.h"
 #include "cli/run/story_gpu.h"
+#include "cli/run/story_guard.h"
 #include "cli/run/story_marks.h"
 #include "cli/run/story_page.h"
+#include "cli/run/story_signal.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -186,7 +188,7 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
         }
     }
     /* A program that caught its fault and left through exit() ended well. */
-    bool fatal = r->head.ending != RECORD_EXITED && r->head.fault.present != 0;
+    bool fatal = r->head.ending == RECORD_RUNNING && r->head.fault.present != 0;
     struct run_process *p = VEC_PUSH(a, &story->processes);
     *p = (struct run_process){.pid = r->head.pid,
                               .rank = r->head.rank,
@@ -198,8 +200,10 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
     if (fatal) {
         const char *name = sigabbrev_np(r->head.fault.signal);
         p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");
+    } else if (r->head.ending == RECORD_LEFT) {
+        p->end = arena_fmt(a, "left by _exit(%d)", r->head.exit_status);
     } else {
-        p->end = r->head.ending == RECORD_EXITED ? "exited" : "killed, or still running";
+        p->end = r->head.ending == RECORD_EXITED ? "exited" : RUN_STORY_NO_END;
     }
 }
 
@@ -399,22 +403,11 @@ static void tell_operand_fault(struct arena *a, const struct process *p, struct 
 static void tell_plain_fault(struct arena *a, const struct process *p, struct finding *f)
 {
     const struct fault_story *s = &p->fault;
-    const char *library = s->code != NULL ? maps_base_name(s->code) : "code of no library";
-    f->layer = "application";
-    f->id = "fatal-signal";
-    f->title = arena_fmt(a, "signal %s in %s", signal_text(s->signal), library);
-    f->claim = arena_fmt(a,
-                         "The process met signal %s in %s; no recorded call was in flight in that "
-                         "thread.%s",
-                         signal_text(s->signal), library,
-                         s->block != NULL ? " The address lies near a recorded block." : "");
-    f->confidence = s->block != NULL ? 0.7 : 0.4;
+    run_story_signal(a, &p->r->head, s, &p->frames, f);
     if (s->call != NULL) {
         add_evidence(a, f, p->source,
                      arena_fmt(a, "call in flight: %s", p->r->hooks[s->call->entry.hook].name));
     }
-    *VEC_PUSH(a, &f->remedy) =
-        "assay run --guard -- COMMAND makes an access outside a block fail where it happens";
 }
 
 static void tell_fault(struct arena *a, struct process *p, struct run_story *story)
@@ -434,76 +427,9 @@ static void tell_fault(struct arena *a, struct process *p, struct run_story *sto
     }
     tell_block(a, p, f);
     tell_stack(a, p, f);
-    if (p->r->head.ending == RECORD_EXITED) {
+    if (p->r->head.ending != RECORD_RUNNING) {
         f->severity = SEVERITY_NOTE;
         f->claim = arena_fmt(a, "%s The program went on and ended by itself.", f->claim);
-    }
-}
-
-static void tell_guard(struct arena *a, const struct process *p, struct run_story *story)
-{
-    const struct record_header *h = &p->r->head;
-    story->guarded_blocks += h->guarded_blocks;
-    story->gpu_guarded_blocks += h->gpu_guarded_blocks;
-    if (h->guard == RECORD_GUARD_UNPROVEN) {
-        story->guard_proven = false;
-        struct finding *f = VEC_PUSH(a, &story->findings);
-        *f = (struct finding){.id = "guard-not-proven",
-                              .severity = SEVERITY_UNKNOWN,
-                              .title = "the guard did not catch a planted over-read",
-                              .claim = "Guard memory was asked for, and reading one byte past a "
-                                       "guarded block did not fault in this process: nothing was "
-                                       "guarded, and a run without a fault proves nothing.",
-                              .confidence = 1};
-        add_evidence(a, f, p->source, "start-up proof failed");
-    }
-    if (h->guard == RECORD_GUARD_FOREIGN) {
-        story->guard_proven = false;
-        struct finding *f = VEC_PUSH(a, &story->findings);
-        *f = (struct finding){.id = "guard-not-proven",
-                              .severity = SEVERITY_UNKNOWN,
-                              .title = "the program brings its own memory functions: not guarded",
-                              .claim = "Its free() is not the one that the recorder sees (a static "
-                                       "jemalloc or tcmalloc, or a sanitizer), so guarded blocks "
-                                       "would be given back to somebody who does not know them. "
-                                       "Nothing was guarded in this process.",
-                              .confidence = 1};
-        add_evidence(a, f, p->source, "free is defined by the program itself");
-    }
-    if (h->guard == RECORD_GUARD_FULL &&
-        h->guarded_blocks <= 1) { /* the proof's own block at most */
-        story->guard_proven = false;
-        struct finding *f = VEC_PUSH(a, &story->findings);
-        *f = (struct finding){
-            .id = "guard-not-proven",
-            .severity = SEVERITY_UNKNOWN,
-            .title = "the guard found no room: nothing was guarded",
-            .claim = "Not one block of this process could be placed at a hole, so a "
-                     "run without a fault proves nothing.",
-            .confidence = 1};
-        add_evidence(a, f, p->source, "no guarded block");
-    } else if (h->guard == RECORD_GUARD_FULL) {
-        *VEC_PUSH(a, &story->notes) = arena_fmt(
-            a,
-            "%s: the guard reached the limit on mappings after %" PRIu64
-            " blocks; later ones were not guarded (raise vm.max_map_count, or use "
-            "--guard-every or --guard-min)",
-            p->source, (uint64_t)h->guarded_blocks);
-    }
-    if (h->canary_hits > 0) {
-        struct finding *f = VEC_PUSH(a, &story->findings);
-        *f = (struct finding){
-            .id = "write-past-block",
-            .severity = SEVERITY_ERROR,
-            .title = "something wrote past the end of a block",
-            .claim = "The bytes between the end of a block and the end of its page "
-                     "were changed before it was freed. They hold nothing, so no "
-                     "number shows it; on other layouts the same write damages a "
-                     "neighbour.",
-            .confidence = 0.95};
-        add_evidence(a, f, p->source,
-                     arena_fmt(a, "%" PRIu64 " blocks; the first changed byte was at 0x%" PRIx64,
-                               (uint64_t)h->canary_hits, h->canary_address));
     }
 }
 
@@ -546,7 +472,7 @@ static void add_record(struct arena *a, const char *folder, const char *name,
     run_story_gpu(a, &r, &maps, name, story);
     run_story_page(a, &r, &maps, name, pages, story);
     run_story_marks(a, &r, name, story);
-    tell_guard(a, &p, story);
+    run_story_guard(a, &r, name, story);
     if (r.head.lost_threads > 0) {
         *VEC_PUSH(a, &story->notes) = arena_fmt(
             a, "%s: %" PRIu64 " threads found no room in the record", name,

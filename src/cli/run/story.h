@@ -19,12 +19,15 @@ enum {
     RUN_STORY_PATH = 6,
 };
 
+#define RUN_STORY_LEFT   "left by _exit(%s)"
+#define RUN_STORY_NO_END "no end seen: killed, exec, or running"
+
 /* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
     int pid;
     int rank; /* -1: not told */
     const char *program;
-    const char *end; /* "exited", "signal SEGV", "killed, or still running" */
+    const char *end; /* "exited", "left by _exit(0)", "signal SEGV", RUN_STORY_NO_END */
     uint64_t calls;  /* allocations left out */
     uint64_t start_ns;
     uint64_t end_ns; /* 0: it was killed, or still runs */
@@ -48,7 +51,9 @@ struct run_story {
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
     uint64_t gpu_guarded_blocks;
-    bool guard_proven; /* in every process that asked for it */
+    uint64_t products;         /* on the CPU, in guarded processes, that the rings still hold */
+    uint64_t products_guarded; /* of them: with an operand in a guarded block */
+    bool guard_proven;         /* in every process that asked for it */
 };
 
 /* Reads every record.<pid>.bin in the folder. A record that cannot be read is a note. */

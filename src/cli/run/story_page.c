@@ -11,6 +11,7 @@
 
 #include "cli/run/story_convolution.h"
 #include "cli/run/story_marks.h"
+#include "cli/run/story_signal.h"
 
 static void add_evidence(struct arena *a, struct finding *f, const char *source, const char *text)
 {
@@ -149,7 +150,7 @@ static void explain_abort(const struct record *r, const char *source, struct run
     }
     for (size_t i = 0; i < story->findings.count; i++) {
         struct finding *f = &story->findings.items[i];
-        if (strcmp(f->id, "fatal-signal") == 0 && f->evidence.count > 0 &&
+        if (run_story_is_signal(f->id) && f->evidence.count > 0 &&
             strcmp(f->evidence.items[0].source, source) == 0) {
             f->severity = SEVERITY_NOTE;
             f->title = "signal ABRT: the runtime ends the process after a fault of the GPU";
