@@ -5,7 +5,7 @@
 . "$(dirname "$0")/lib.sh"
 mkdir "$TMP/scratch"
 status=0
-TMPDIR=$TMP/scratch timeout 110 "$ASSAY" qualify --only training,checkpoint,resume --json -q >"$TMP/out" 2>"$TMP/err" || status=$?
+TMPDIR=$TMP/scratch timeout "$EXPECT_SECONDS" "$ASSAY" qualify --only training,checkpoint,resume --json -q >"$TMP/out" 2>"$TMP/err" || status=$?
 [ "$status" = 0 ] || { echo "FAILED: exit $status"; FAILED=1; }
 grep -A2 '"name": "training"' "$TMP/out" >"$TMP/stage" || true
 grep -q '"verdict": "passed"' "$TMP/stage" || { echo "FAILED: $(cat "$TMP/stage")"; FAILED=1; }
@@ -14,7 +14,7 @@ grep -qE 'loss 6\.2666 to 5\.1912, evaluation 5\.1674' "$TMP/stage" || { echo "F
 
 # The instrument's other side: a library whose products are wrong for some shapes is convicted.
 status=0
-LD_LIBRARY_PATH=$WRONG_BLAS timeout 110 "$ASSAY" qualify --only training -q >"$TMP/out" 2>"$TMP/err" || status=$?
+LD_LIBRARY_PATH=$WRONG_BLAS timeout "$EXPECT_SECONDS" "$ASSAY" qualify --only training -q >"$TMP/out" 2>"$TMP/err" || status=$?
 [ "$status" = 1 ] || { echo "FAILED: exit $status with a wrong BLAS"; FAILED=1; }
 says "wrong BLAS" out "training-trajectory"
 
