@@ -15,6 +15,7 @@ static const char knowledge_text[] =
     "    because:\n"
     "      - {when: event(low), weight: 80, text: 'size {event(low).size}'}\n"
     "    explains: [high, late]\n"
+    "    remedy: [always, {when: gpu.count > 4, text: many}, {when: event(high), text: loud}]\n"
     "    settle: [{when: not known(gpu.count), text: 'count the GPUs'}]\n"
     "  - class: top-fault\n"
     "    title: The top\n"
@@ -232,6 +233,19 @@ static void test_a_line_a_cause_rests_on_is_not_unknown(void **state)
     assert_true(lists(&b->result.unknown, "stray"));
 }
 
+static void test_a_remedy_for_another_machine_is_left_out(void **state)
+{
+    struct bench *b = *state;
+    see(b, "low");
+    judge(b); /* gpu.count is not known: what needs it is not said */
+    assert_int_equal(b->result.causes.items[0].remedy.count, 1);
+    assert_string_equal(b->result.causes.items[0].remedy.items[0], "always");
+    facts_int(b->facts, "gpu.count", 8, "test");
+    judge(b);
+    assert_int_equal(b->result.causes.items[0].remedy.count, 2);
+    assert_string_equal(b->result.causes.items[0].remedy.items[1], "many");
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -244,6 +258,7 @@ int main(void)
         CASE(test_a_finished_run_closes_the_gate),
         CASE(test_a_tie_goes_to_the_layer_nearer_to_the_metal),
         CASE(test_a_line_a_cause_rests_on_is_not_unknown),
+        CASE(test_a_remedy_for_another_machine_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
