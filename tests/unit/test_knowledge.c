@@ -158,6 +158,11 @@ static int quotes_left_open(struct arena *a, const struct knowledge *k, const st
         if (p == NULL || p->capture == NULL || strstr(expr_source(c->when), event) != NULL) {
             continue;
         }
+        if (strstr(expr_source(c->when), arena_fmt(a, "(%s", p->id)) == NULL) {
+            print_error("%s: '%s%s' is quoted, and no condition asks for it\n", c->where, event,
+                        name);
+            open++;
+        }
         for (size_t i = 0; i < p->examples.count; i++) {
             if (!captures(p->capture, name, p->examples.items[i])) {
                 print_error("%s: '%s%s' is unknown in: %s\n", c->where, event, name,
