@@ -112,6 +112,83 @@ static void test_every_pattern_keeps_its_examples(void **state)
     assert_int_equal(wrong, 0);
 }
 
+/* ---- texts against the examples of the patterns they quote ---- */
+
+static const struct pattern *pattern_of(const struct knowledge *k, struct str id)
+{
+    for (size_t i = 0; i < k->patterns_count; i++) {
+        if (str_eq(str_of(k->patterns[i].id), id)) {
+            return &k->patterns[i];
+        }
+    }
+    return NULL;
+}
+
+static bool captures(const char *regex, const char *name, const char *line)
+{
+    int error;
+    PCRE2_SIZE at;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)regex, PCRE2_ZERO_TERMINATED,
+                                     PCRE2_MULTILINE | PCRE2_DOLLAR_ENDONLY, &error, &at, NULL);
+    assert_non_null(code);
+    pcre2_match_data *data = pcre2_match_data_create_from_pattern(code, NULL);
+    PCRE2_SIZE length = 0;
+    bool yes = pcre2_match(code, (PCRE2_SPTR)line, strlen(line), 0, 0, data, NULL) >= 0 &&
+               pcre2_substring_length_byname(data, (PCRE2_SPTR)name, &length) == 0;
+    pcre2_match_data_free(data);
+    pcre2_code_free(code);
+    return yes;
+}
+
+/* How many examples of a pattern leave open what the text of a clause quotes from it. A clause that
+ * asks for a value of the same event in its condition does not hold without it. */
+static int quotes_left_open(struct arena *a, const struct knowledge *k, const struct clause *c)
+{
+    int open = 0;
+    for (const char *at = c->text; at != NULL && (at = strstr(at, "{event(")) != NULL; at++) {
+        const char *id = at + strlen("{event(");
+        const char *close = strchr(id, ')');
+        const char *end = strchr(id, '}');
+        if (close == NULL || end == NULL || close[1] != '.') {
+            continue;
+        }
+        const char *event = arena_fmt(a, "%.*s", (int)(close - at + 1), at + 1);
+        const char *name = arena_fmt(a, "%.*s", (int)(end - close - 2), close + 2);
+        const struct pattern *p = pattern_of(k, (struct str){id, (size_t)(close - id)});
+        if (p == NULL || p->capture == NULL || strstr(expr_source(c->when), event) != NULL) {
+            continue;
+        }
+        if (strstr(expr_source(c->when), arena_fmt(a, "(%s", p->id)) == NULL) {
+            print_error("%s: '%s%s' is quoted, and no condition asks for it\n", c->where, event,
+                        name);
+            open++;
+        }
+        for (size_t i = 0; i < p->examples.count; i++) {
+            if (!captures(p->capture, name, p->examples.items[i])) {
+                print_error("%s: '%s%s' is unknown in: %s\n", c->where, event, name,
+                            p->examples.items[i]);
+                open++;
+            }
+        }
+    }
+    return open;
+}
+
+static void test_every_text_knows_what_it_quotes(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    const struct knowledge *k = source_knowledge(a);
+    int open = 0;
+    for (size_t i = 0; i < k->causes_count; i++) {
+        for (size_t j = 0; j < k->causes[i].because.count; j++) {
+            open += quotes_left_open(a, k, &k->causes[i].because.items[j]);
+        }
+    }
+    arena_free(a);
+    assert_int_equal(open, 0);
+}
+
 /* ---- the compiled-in copy ---- */
 
 static void test_the_built_in_copy_is_the_source_tree(void **state)
@@ -370,6 +447,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pattern_keeps_its_examples),
+        cmocka_unit_test(test_every_text_knows_what_it_quotes),
         cmocka_unit_test(test_the_built_in_copy_is_the_source_tree),
         cmocka_unit_test(test_a_damaged_block_is_an_error_not_a_crash),
         cmocka_unit_test(test_each_problem_names_its_file_and_line),
