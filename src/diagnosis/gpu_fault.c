@@ -44,6 +44,7 @@ struct block {
     char mapping[FIELD];
     char more_faults[FIELD];
     bool device_gone;
+    bool fault; /* more than a process: ring timeouts name one in the same words */
 };
 
 struct rocr_block {
@@ -126,6 +127,9 @@ static void close_block(struct gpu_faults *g, struct block *b)
         return;
     }
     b->open = false;
+    if (!b->fault) {
+        return;
+    }
     int64_t vmid = line_number(str_of(b->vmid), "", -1);
     const struct capture captures[] = {
         {"hub", b->hub},
@@ -308,6 +312,7 @@ void gpu_faults_amdgpu(struct gpu_faults *g, const struct line_context *line)
     if (str_has(s, "client ID:")) {
         read_client(b, s);
     }
+    b->fault |= head || b->address[0] != '\0' || b->status[0] != '\0' || b->client[0] != '\0';
     read_field(b->permission, s, "PERMISSION_FAULTS: ");
     read_field(b->walker, s, "WALKER_ERROR: ");
     read_field(b->mapping, s, "MAPPING_ERROR: ");
