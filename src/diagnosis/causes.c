@@ -185,7 +185,11 @@ static struct finding finding_of(struct judging *j, const struct candidate *c)
         f.evidence.count = MAX_EVIDENCE;
     }
     for (size_t i = 0; i < cause->remedy.count; i++) {
-        *VEC_PUSH(j->arena, &f.remedy) = scope_fill(&j->scope, cause->remedy.items[i]);
+        const struct clause *r = &cause->remedy.items[i];
+        if (r->text != NULL &&
+            (r->when == NULL || scope_truth(&j->scope, r->when) != TRUTH_FALSE)) {
+            *VEC_PUSH(j->arena, &f.remedy) = scope_fill(&j->scope, r->text);
+        }
     }
     return f;
 }

@@ -15,7 +15,7 @@
 #include "knowledge/load.h"
 
 enum {
-    BLOB_VERSION = 2,
+    BLOB_VERSION = 3,
     MAX_ROWS = 100000,
     MAX_BYTES = 256 << 20
 };
@@ -281,7 +281,7 @@ static void code_cause(struct codec *c, struct cause *x)
     code_clauses(c, &x->against);
     code_expr(c, &x->require);
     code_texts(c, &x->explains);
-    code_texts(c, &x->remedy);
+    code_clauses(c, &x->remedy);
     code_clauses(c, &x->settle);
     code_texts(c, &x->links);
     code_text(c, &x->where);

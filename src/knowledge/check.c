@@ -195,12 +195,12 @@ static void check_cause(struct check *c, struct cause *cause)
     check_condition(c, cause->require);
     check_text(c, cause->title);
     check_text(c, cause->claim);
-    check_texts(c, &cause->remedy);
     for (size_t i = 0; i < cause->explains.count; i++) {
         check_event(c, cause->explains.items[i]);
     }
     check_clauses(c, &cause->because);
     check_clauses(c, &cause->against);
+    check_clauses(c, &cause->remedy);
     check_clauses(c, &cause->settle);
 }
 

@@ -67,8 +67,8 @@ struct cause {
     struct clause_list against;
     const struct expr *require; /* NULL when there is no gate */
     struct text_list explains;  /* pattern ids */
-    struct text_list remedy;
-    struct clause_list settle; /* weight unused */
+    struct clause_list remedy;  /* weight unused; `when` may be NULL */
+    struct clause_list settle;  /* likewise */
     struct text_list links;
     const char *where;
 };

@@ -4,14 +4,14 @@
 
 #include "knowledge/load.h"
 
-/* A clause of because (weight needed), against or settle (no weight). */
+/* A clause of because and against (weight needed), settle or remedy (no weight). */
 static void load_clause(struct loader *l, const char *file, const struct tree *node, bool weighed,
                         struct clause_list *list)
 {
     static const char *const keys[] = {"when", "text", "weight", "with_event"};
     struct clause c = {.where = load_where(l, file, node)};
     if (!weighed && node->kind == TREE_SCALAR) {
-        c.text = node->text; /* a settle line that always holds */
+        c.text = node->text; /* a line that always holds */
         *VEC_PUSH(l->arena, list) = c;
         return;
     }
@@ -40,6 +40,10 @@ static void load_clauses(struct loader *l, const char *file, const struct tree *
     if (n == NULL || (n->kind == TREE_SCALAR && n->value.kind == VALUE_NULL)) {
         return;
     }
+    if (n->kind == TREE_SCALAR && !weighed) {
+        load_clause(l, file, n, weighed, list);
+        return;
+    }
     if (n->kind != TREE_LIST) {
         load_problem(l, load_where(l, file, n), "'%s' should be a list", key);
         return;
@@ -63,10 +67,10 @@ static void load_cause(struct loader *l, const char *file, const struct tree *no
     c.claim = load_text(l, file, node, "claim", false);
     load_clauses(l, file, node, "because", true, &c.because);
     load_clauses(l, file, node, "against", true, &c.against);
+    load_clauses(l, file, node, "remedy", false, &c.remedy);
     load_clauses(l, file, node, "settle", false, &c.settle);
     c.require = load_expr(l, file, node, "requires", false);
     c.explains = load_text_list(l, file, node, "explains");
-    c.remedy = load_text_list(l, file, node, "remedy");
     c.links = load_text_list(l, file, node, "links");
     bool gate_broken = tree_get(node, "requires") != NULL && c.require == NULL;
     if (c.class_slug == NULL || c.title == NULL || gate_broken ||

@@ -56,7 +56,7 @@ static struct place in_cause(struct cause *c, const char *field)
 {
     return strcmp(field, "title") == 0     ? (struct place){.one = &c->title}
            : strcmp(field, "claim") == 0   ? (struct place){.one = &c->claim}
-           : strcmp(field, "remedy") == 0  ? (struct place){.list = &c->remedy}
+           : strcmp(field, "remedy") == 0  ? (struct place){.clauses = &c->remedy}
            : strcmp(field, "because") == 0 ? (struct place){.clauses = &c->because}
            : strcmp(field, "settle") == 0  ? (struct place){.clauses = &c->settle}
                                            : (struct place){0};

@@ -328,11 +328,11 @@ static void test_a_language_lies_over_the_english_texts(void **state)
         fail_msg("%s", err.text);
     }
     assert_string_equal(k->causes[0].title, "显存不足");
-    assert_string_equal(k->causes[0].remedy.items[1], "z2");
+    assert_string_equal(k->causes[0].remedy.items[1].text, "z2");
     assert_string_equal(k->causes[0].because.items[0].text, "z3");
     assert_int_equal(knowledge_from_dir(a, temp_root, "fr", &k, &err), ST_OK);
     assert_string_equal(k->causes[0].title, "Out of memory");
-    assert_string_equal(k->causes[0].remedy.items[1], "r2");
+    assert_string_equal(k->causes[0].remedy.items[1].text, "r2");
     temp_root_remove();
     arena_free(a);
 }
