@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "recorder/page_join.h"
+
 #define SMALL_PAGE (UINT64_C(4) << 10)
 #define LARGE_PAGE (UINT64_C(2) << 20)
 
@@ -209,6 +211,29 @@ static void add_fault(struct process *p)
     }
 }
 
+/* A fault of a GPU that only a page in the logs tells of, joined to an operand. */
+static void add_page(struct process *p, const struct fault_pages *pages)
+{
+    for (size_t i = 0; i < pages->count && p->r.head.ending != RECORD_EXITED; i++) {
+        const struct fault_page *page = &pages->items[i];
+        struct page_story story;
+        if ((page->pid != 0 && page->pid != (uint64_t)p->r.head.pid) ||
+            !page_join(p->a, &p->r, page->page, &story) || story.call == NULL ||
+            story.call->entry.kind != RECORD_GEMM || story.letter == 0 ||
+            story.operand_place.side == FAULT_SIDE_INSIDE) {
+            continue;
+        }
+        struct suspect *s = add(p, &story.call->entry, SUSPECT_FAULT, p->list);
+        s->operand = story.letter;
+        s->write = page->write == 1;
+        s->before = story.operand_place.side == FAULT_SIDE_BEFORE;
+        s->story = arena_fmt(p->a, "touched a page that %s %" PRIu64 " bytes %s operand %c",
+                             s->before ? "ends" : "begins", story.operand_place.distance,
+                             s->before ? "before the start of" : "past the end of", s->operand);
+        return;
+    }
+}
+
 static void add_in_flight(struct process *p)
 {
     for (size_t i = p->r.event_count; i > 0; i--) {
@@ -268,7 +293,8 @@ static void count_calls(const struct process *p, struct suspects *s)
 }
 
 static void read_record(struct arena *a, const char *folder, const char *name,
-                        struct suspect_list *called, struct suspects *s)
+                        const struct fault_pages *pages, struct suspect_list *called,
+                        struct suspects *s)
 {
     static const struct fs live = {.prefix = ""};
     struct process p = {.a = a, .name = name, .list = &s->list};
@@ -287,6 +313,7 @@ static void read_record(struct arena *a, const char *folder, const char *name,
     s->records++;
     count_calls(&p, s);
     add_fault(&p);
+    add_page(&p, pages);
     add_in_flight(&p);
     add_launched(&p);
     add_called(&p, called);
@@ -361,10 +388,12 @@ enum status suspects_load(struct arena *a, const char *folder, struct suspects *
     struct suspect_list called = {0};
     const char *const *names = NULL;
     size_t count = 0;
+    struct fault_pages pages;
     TRY(fs_list(&live, a, folder, &names, &count, err));
+    fault_pages_read(a, folder, &pages);
     for (size_t i = 0; i < count; i++) {
         if (str_starts(str_of(names[i]), "record.") && str_ends(str_of(names[i]), ".bin")) {
-            read_record(a, folder, names[i], &called, &s);
+            read_record(a, folder, names[i], &pages, &called, &s);
         }
     }
     if (s.list.count > 1) {

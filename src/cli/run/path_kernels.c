@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 
+#include "recorder/convolution.h"
 #include "recorder/record_reader.h"
 
 enum {
@@ -77,6 +78,20 @@ static int by_launches(const void *px, const void *py)
     return strcmp(x->name, y->name);
 }
 
+static void add_convolutions(struct arena *a, const struct record *r, struct path_kernels *k)
+{
+    for (size_t i = 0; i < r->event_count; i++) {
+        const struct record_entry *e = &r->events[i].entry;
+        if (e->kind != RECORD_CONVOLUTION || e->u.convolution.rank != 5) {
+            continue;
+        }
+        if (k->convolutions_3d++ == 0) {
+            k->convolution_3d = arena_fmt(a, "%s %s", r->hooks[e->hook].name,
+                                          convolution_text(a, &e->u.convolution));
+        }
+    }
+}
+
 static void add_record(struct arena *a, const struct record *r, const struct kernel_paths *paths,
                        struct map *known, struct path_kernels *k)
 {
@@ -105,6 +120,7 @@ static void add_record(struct arena *a, const struct record *r, const struct ker
             }
         }
     }
+    add_convolutions(a, r, k);
     k->lost += r->head.lost_names;
     k->records++;
 }

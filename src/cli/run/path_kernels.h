@@ -19,9 +19,11 @@ struct path_kernels {
     size_t count;
     size_t capacity;
     uint64_t launches;
-    uint64_t unnamed; /* launches of kernels without a name */
-    uint64_t lost;    /* names that found no room in a record */
-    uint64_t graphs;  /* launches of graphs, whose kernels are not seen */
+    uint64_t unnamed;           /* launches of kernels without a name */
+    uint64_t lost;              /* names that found no room in a record */
+    uint64_t graphs;            /* launches of graphs, whose kernels are not seen */
+    uint64_t convolutions_3d;   /* calls of MIOpen and cuDNN that the rings still hold */
+    const char *convolution_3d; /* one of them, in words */
     size_t records;
 };
 

@@ -205,6 +205,19 @@ static const char *ending_text(const struct judged *j)
     return arena_fmt(a, "%s after %s s", ending, seconds);
 }
 
+/* The surest first; of equally sure ones that of the records. */
+static void sort_causes(struct finding_list *list)
+{
+    for (size_t i = 1; i < list->count; i++) {
+        struct finding f = list->items[i];
+        size_t k = i;
+        for (; k > 0 && f.confidence > list->items[k - 1].confidence; k--) {
+            list->items[k] = list->items[k - 1];
+        }
+        list->items[k] = f;
+    }
+}
+
 static void collect(struct judged *j)
 {
     struct arena *a = j->cli->arena;
@@ -214,6 +227,9 @@ static void collect(struct judged *j)
     }
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
         *VEC_PUSH(a, &j->causes) = j->diagnosis.causes.items[i];
+    }
+    if (j->causes.count > 1) {
+        sort_causes(&j->causes);
     }
     struct finding hang;
     if (strcmp(tree_text(j->run, "hang_seen", ""), "true") == 0 &&

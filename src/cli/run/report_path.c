@@ -118,6 +118,15 @@ static void tell_3d(struct path *p)
     const char *logged = NULL;
     uint64_t launches = path_kernels_launches(&p->kernels, "convolution in 3D", "");
     const char *others = path_kernels_ways(a, &p->kernels, "convolution");
+    if (launches == 0 && p->kernels.convolutions_3d > 0) {
+        struct finding *f = answer(
+            p, "path-conv3d", SEVERITY_OK, "convolution in 3D: a library was given some",
+            arena_fmt(a, "The record holds %" PRIu64 " calls of convolutions of three dimensions.",
+                      p->kernels.convolutions_3d));
+        *VEC_PUSH(a, &f->evidence) = (struct evidence){.source = "record",
+                                                       .text = p->kernels.convolution_3d};
+        return;
+    }
     if (launches == 0 && log_has_3d(p, &logged)) {
         struct finding *f = answer(p, "path-conv3d", SEVERITY_OK,
                                    "convolution in 3D: MIOpen was given some",

@@ -15,8 +15,10 @@
 
 #include "cli/run/library_name.h"
 #include "cli/run/stack.h"
+#include "cli/run/story_convolution.h"
 #include "cli/run/story_gpu.h"
 #include "cli/run/story_marks.h"
+#include "cli/run/story_page.h"
 #include "facts/elf.h"
 #include "recorder/fault_join.h"
 
@@ -327,16 +329,48 @@ static const char *served_by(struct arena *a, const struct process *p)
     return "a library that the record does not name";
 }
 
-static void tell_gemm_fault(struct arena *a, const struct process *p, struct finding *f)
+/* Addresses of the operands, and how they lie in memory. */
+static const char *operands_text(struct arena *a, const struct record_entry *e)
+{
+    if (e->kind == RECORD_CONVOLUTION) {
+        const struct record_convolution *c = &e->u.convolution;
+        return arena_fmt(a,
+                         "%s, x 0x%" PRIx64 ", w 0x%" PRIx64 ", y 0x%" PRIx64
+                         ", workspace 0x%" PRIx64 " of %" PRIu64 " bytes",
+                         fault_shape_text(a, e), c->x, c->w, c->y, c->workspace,
+                         c->workspace_bytes);
+    }
+    const struct record_gemm *g = &e->u.gemm;
+    return arena_fmt(a,
+                     "column-major %s, lda %" PRId64 ", ldb %" PRId64 ", ldc %" PRId64
+                     ", A 0x%" PRIx64 ", B 0x%" PRIx64 ", C 0x%" PRIx64,
+                     fault_shape_text(a, e), g->lda, g->ldb, g->ldc, g->a, g->b, g->c);
+}
+
+static void tell_remedies(struct arena *a, const struct record_entry *e, struct finding *f)
+{
+    if (e->kind == RECORD_CONVOLUTION) {
+        run_story_convolution(a, &e->u.convolution, f);
+        return;
+    }
+    *VEC_PUSH(a, &f->remedy) =
+        "assay reproduce RUN makes the smallest program of it that fails alone, "
+        "for the library's maintainers";
+    *VEC_PUSH(a, &f->remedy) = "use another BLAS for this job until the library is mended";
+}
+
+/* A fault inside a call whose operands are known: a product or a convolution. */
+static void tell_operand_fault(struct arena *a, const struct process *p, struct finding *f)
 {
     const struct fault_story *s = &p->fault;
     const struct record_entry *e = &s->call->entry;
     const char *function = p->r->hooks[e->hook].name;
     const char *verb = s->write ? "wrote" : "read";
+    const char *kind = e->kind == RECORD_GEMM ? "gemm" : "convolution";
     bool outside = s->operand != 0 && s->operand_place.side != FAULT_SIDE_INSIDE;
     f->layer = "math-library";
     if (outside) {
-        f->id = s->write ? "gemm-writes-past-operand" : "gemm-reads-past-operand";
+        f->id = arena_fmt(a, "%s-%s-past-operand", kind, s->write ? "writes" : "reads");
         const char *operand = arena_fmt(a, "operand %c", s->operand);
         f->title = arena_fmt(a, "%s %s %s", function, verb,
                              distance_text(a, s->operand_place, operand));
@@ -346,27 +380,20 @@ static void tell_gemm_fault(struct arena *a, const struct process *p, struct fin
             " bytes) of %s. With other neighbours in memory "
             "the same call may pass for a long time: whether the next page is mapped decides, not the "
             "numbers.",
-            function, verb, s->operand, s->operand_bytes, fault_gemm_text(a, &e->u.gemm));
+            function, verb, s->operand, s->operand_bytes, fault_shape_text(a, e));
         f->confidence = s->same_thread ? 0.99 : 0.9;
     } else {
-        f->id = "fault-in-gemm";
+        f->id = arena_fmt(a, "fault-in-%s", kind);
         f->title = arena_fmt(a, "%s met signal %s", function, signal_text(s->signal));
         f->claim = arena_fmt(a, "The process met signal %s inside %s (%s); the address is %s.",
-                             signal_text(s->signal), function, fault_gemm_text(a, &e->u.gemm),
+                             signal_text(s->signal), function, fault_shape_text(a, e),
                              s->addressed ? "not at the edge of an operand" : "not known");
         f->confidence = 0.7;
     }
     add_evidence(a, f, p->source,
-                 arena_fmt(a,
-                           "call in flight: %s, column-major %s, lda %" PRId64 ", ldb %" PRId64
-                           ", ldc %" PRId64 ", A 0x%" PRIx64 ", B 0x%" PRIx64 ", C 0x%" PRIx64,
-                           function, fault_gemm_text(a, &e->u.gemm), e->u.gemm.lda, e->u.gemm.ldb,
-                           e->u.gemm.ldc, e->u.gemm.a, e->u.gemm.b, e->u.gemm.c));
+                 arena_fmt(a, "call in flight: %s, %s", function, operands_text(a, e)));
     add_evidence(a, f, p->source, arena_fmt(a, "served by %s", served_by(a, p)));
-    *VEC_PUSH(a, &f->remedy) =
-        "assay reproduce RUN makes the smallest program of it that fails alone, "
-        "for the library's maintainers";
-    *VEC_PUSH(a, &f->remedy) = "use another BLAS for this job until the library is mended";
+    tell_remedies(a, e, f);
 }
 
 static void tell_plain_fault(struct arena *a, const struct process *p, struct finding *f)
@@ -398,8 +425,10 @@ static void tell_fault(struct arena *a, struct process *p, struct run_story *sto
     struct finding *f = VEC_PUSH(a, &story->findings);
     *f = (struct finding){.severity = SEVERITY_ERROR};
     run_stack_name(a, &p->r->head.fault, p->maps, &p->frames);
-    if (p->fault.call != NULL && p->fault.call->entry.kind == RECORD_GEMM) {
-        tell_gemm_fault(a, p, f);
+    const struct record_event *call = p->fault.call;
+    if (call != NULL &&
+        (call->entry.kind == RECORD_GEMM || call->entry.kind == RECORD_CONVOLUTION)) {
+        tell_operand_fault(a, p, f);
     } else {
         tell_plain_fault(a, p, f);
     }
@@ -480,8 +509,8 @@ static void tell_guard(struct arena *a, const struct process *p, struct run_stor
 
 /* ---- the folder ---- */
 
-static void add_record(struct arena *a, const char *folder, const char *name, struct uses *uses,
-                       struct run_story *story)
+static void add_record(struct arena *a, const char *folder, const char *name,
+                       const struct fault_pages *pages, struct uses *uses, struct run_story *story)
 {
     struct err err = {0};
     struct record r = {0};
@@ -515,6 +544,7 @@ static void add_record(struct arena *a, const char *folder, const char *name, st
     fault_join(&r, &maps, &p.fault);
     tell_fault(a, &p, story);
     run_story_gpu(a, &r, &maps, name, story);
+    run_story_page(a, &r, &maps, name, pages, story);
     run_story_marks(a, &r, name, story);
     tell_guard(a, &p, story);
     if (r.head.lost_threads > 0) {
@@ -533,10 +563,12 @@ enum status run_story_load(struct arena *a, const char *folder, struct run_story
     TRY(fs_list(&fs, a, folder, &names, &count, err));
     struct run_story story = {.guard_proven = true};
     struct uses uses = {0};
+    struct fault_pages pages;
+    fault_pages_read(a, folder, &pages);
     for (size_t i = 0; i < count; i++) {
         struct str name = str_of(names[i]);
         if (str_starts(name, "record.") && str_ends(name, ".bin")) {
-            add_record(a, folder, names[i], &uses, &story);
+            add_record(a, folder, names[i], &pages, &uses, &story);
         }
     }
     for (size_t i = 0; i < uses.count; i++) {

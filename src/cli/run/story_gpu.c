@@ -7,9 +7,11 @@
 
 #include "base/vec.h"
 
+#include "cli/run/story_convolution.h"
 #include "cli/run/story_marks.h"
 #include "recorder/fault_join.h"
 #include "recorder/marks.h"
+#include "recorder/page_join.h"
 
 enum {
     SHOWN = 8
@@ -33,19 +35,8 @@ static const char *error_text(int code)
 
 static bool is_work(const struct record_entry *e)
 {
-    return e->kind == RECORD_LAUNCH || e->kind == RECORD_GEMM;
-}
-
-/* Index of the first event that may still have been running: behind the last wait that was fine. */
-static size_t first_suspect(const struct record *r, size_t end)
-{
-    for (size_t i = end; i > 0; i--) {
-        const struct record_entry *e = &r->events[i - 1].entry;
-        if (e->kind == RECORD_SYNC && e->state == RECORD_CLOSED && e->result == 0) {
-            return i;
-        }
-    }
-    return 0;
+    return e->kind == RECORD_LAUNCH || e->kind == RECORD_GEMM || e->kind == RECORD_CONVOLUTION ||
+           e->kind == RECORD_PLAN;
 }
 
 static const struct record_alloc *block_at(const struct record *r, uint64_t address)
@@ -60,21 +51,55 @@ static const struct record_alloc *block_at(const struct record *r, uint64_t addr
     return NULL;
 }
 
+struct argument {
+    const char *name;
+    uint64_t at;
+};
+
+/* What a call was given to read and write; as many as fit. */
+static size_t arguments_of(struct arena *a, const struct record_entry *e, struct argument *ret,
+                           size_t most)
+{
+    const struct record_gemm *g = &e->u.gemm;
+    const struct record_convolution *c = &e->u.convolution;
+    const struct argument of_gemm[] = {
+        {"operand A", g->a}, {"operand B", g->b}, {"operand C", g->c}, {"bias", g->bias}};
+    const struct argument of_convolution[] = {
+        {"x", c->x}, {"w", c->w}, {"y", c->y}, {"workspace", c->workspace}};
+    size_t n = 0;
+    if (e->kind == RECORD_GEMM || e->kind == RECORD_CONVOLUTION) {
+        for (; n < 4 && n < most; n++) {
+            ret[n] = e->kind == RECORD_GEMM ? of_gemm[n] : of_convolution[n];
+        }
+        return n;
+    }
+    bool plan = e->kind == RECORD_PLAN;
+    const uint64_t *values = plan ? e->u.plan.pointers : e->u.launch.arguments;
+    size_t kept = plan ? RECORD_PLAN_POINTERS
+                       : sizeof e->u.launch.arguments / sizeof *e->u.launch.arguments;
+    size_t told = plan ? e->u.plan.pointer_count : e->u.launch.argument_bytes / 8;
+    for (; n < told && n < kept && n < most; n++) {
+        ret[n] = (struct argument){arena_fmt(a, "%s %zu", plan ? "operand" : "argument", n),
+                                   values[n]};
+    }
+    return n;
+}
+
 /* Arguments that point into guarded blocks: the access left one of them. */
 static void tell_arguments(struct arena *a, const struct record *r, const struct record_entry *e,
                            const char *source, struct finding *f)
 {
-    uint32_t n = e->kind == RECORD_LAUNCH ? e->u.launch.argument_bytes / 8 : 0;
-    const uint32_t most = sizeof e->u.launch.arguments / sizeof *e->u.launch.arguments;
-    for (uint32_t i = 0; i < n && i < most; i++) {
-        const struct record_alloc *b = block_at(r, e->u.launch.arguments[i]);
+    struct argument given[32];
+    size_t n = is_work(e) ? arguments_of(a, e, given, sizeof given / sizeof *given) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct record_alloc *b = block_at(r, given[i].at);
         if (b != NULL) {
             *VEC_PUSH(a, &f->evidence) = (struct evidence){
                 .source = source,
                 .text = arena_fmt(a,
-                                  "argument %u: tensor of %" PRIu64 " bytes at 0x%" PRIx64
+                                  "%s: tensor of %" PRIu64 " bytes at 0x%" PRIx64
                                   ", guarded: behind its end nothing is mapped",
-                                  i, b->size, b->address)};
+                                  given[i].name, b->size, b->address)};
         }
     }
 }
@@ -84,6 +109,7 @@ static void tell_work(struct arena *a, const struct record *r, const struct maps
 {
     size_t told = 0;
     const char *last = NULL;
+    const struct record_entry *only = NULL; /* the last one told */
     const struct record_entry *stopped = run_story_marks_stopped(r, first, end);
     for (size_t i = end; i > first; i--) {
         const struct record_entry *e = &r->events[i - 1].entry;
@@ -105,6 +131,7 @@ static void tell_work(struct arena *a, const struct record *r, const struct maps
                                   m != NULL ? maps_base_name(m) : "unknown")};
             tell_arguments(a, r, e, source, f);
         }
+        only = e;
         told++;
     }
     bool known = told == 1;
@@ -125,6 +152,9 @@ static void tell_work(struct arena *a, const struct record *r, const struct maps
             : "Errors of kernels come late: the ones listed had been launched since the device was "
               "last known to be at rest.");
     f->confidence = known ? 0.95 : 0.6;
+    if (known && only->kind == RECORD_CONVOLUTION) {
+        run_story_convolution(a, &only->u.convolution, f);
+    }
     if (!known) {
         *VEC_PUSH(a, &f->remedy) =
             "assay run --guard --serialize -- COMMAND: one kernel at a time, and "
@@ -151,5 +181,5 @@ void run_story_gpu(struct arena *a, const struct record *r, const struct maps *m
     *f = (struct finding){.id = g->code == 700 ? "gpu-illegal-access" : "gpu-kernel-fault",
                           .layer = "math-library",
                           .severity = SEVERITY_ERROR};
-    tell_work(a, r, maps, first_suspect(r, end), end, source, f);
+    tell_work(a, r, maps, page_join_first_running(r, end), end, source, f);
 }

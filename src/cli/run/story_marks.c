@@ -17,8 +17,11 @@ const char *run_story_work_text(struct arena *a, const struct record *r,
                                 const struct record_entry *e)
 {
     const char *function = r->hooks[e->hook].name;
-    if (e->kind == RECORD_GEMM) {
-        return arena_fmt(a, "%s %s", function, fault_gemm_text(a, &e->u.gemm));
+    if (e->kind == RECORD_GEMM || e->kind == RECORD_CONVOLUTION) {
+        return arena_fmt(a, "%s %s", function, fault_shape_text(a, e));
+    }
+    if (e->kind == RECORD_PLAN) {
+        return arena_fmt(a, "%s of plan 0x%" PRIx64, function, e->u.plan.plan);
     }
     if (e->kind == RECORD_COPY || e->kind == RECORD_SET) {
         return arena_fmt(a, "%s of %" PRIu64 " bytes", function, e->u.memory.size);
