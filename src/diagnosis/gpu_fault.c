@@ -45,7 +45,7 @@ struct block {
     char more_faults[FIELD];
     bool device_gone;
     bool cleared; /* the status is 0, as behind the first of many faults: it tells no client */
-    bool fault; /* more than a process: ring timeouts name one in the same words */
+    bool fault;   /* more than a process: ring timeouts name one in the same words */
 };
 
 struct rocr_block {
