@@ -197,6 +197,10 @@ static void scan_one(struct job *j, struct checkpoint *c)
 {
     struct scan_options options = {
         .threads = j->threads, .sample = j->sample, .progress = progress, .ctx = j};
+    if (j->sample <= 1) {
+        j->verb = "comparing checksums:";
+        checkpoint_check_sums(c, &options);
+    }
     j->verb = "reading values:";
     checkpoint_scan(c, &options);
     checkpoint_judge(c, j->sample > 1);
@@ -278,6 +282,9 @@ static int run_hash(struct job *j)
     note_if_empty(&c);
     struct strbuf text;
     strbuf_init(&text, j->cli->arena, (size_t)1 << 30);
+    struct scan_options sums = {.threads = j->threads, .progress = progress, .ctx = j};
+    j->verb = "comparing checksums:";
+    checkpoint_check_sums(&c, &sums);
     j->verb = "hashing:";
     if (issues_wrong(&j->issues) || c.files.count == 0) {
         return finish(j, "checkpoint hash: nothing was written");

@@ -9,7 +9,7 @@
 
 #include "base/fs.h"
 
-#include "model/folder.h"
+#include "model/adapter_config.h"
 
 static const char PREFIX[] = "base_model.model.";
 
@@ -22,13 +22,27 @@ struct adapter {
     uint64_t rank;
     bool ranks_vary; /* rank_pattern is not empty */
     bool dora;       /* use_dora */
+    bool bias;       /* lora_bias */
+    bool replicated; /* layer_replication: the base has fewer layers */
     size_t pairs;
     size_t zero_b;
 };
 
+/* The file of tensors, or NULL. */
+static const char *tensors_of(const struct folder *f)
+{
+    static const char *const names[] = {"adapter_model.safetensors", "adapter_model.bin"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        if (folder_has(f, names[i])) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
 static bool matches(const struct folder *f)
 {
-    return folder_has(f, "adapter_config.json");
+    return folder_has(f, "adapter_config.json") || tensors_of(f) != NULL;
 }
 
 /* True when every byte is zero, and all are there. */
@@ -64,22 +78,6 @@ static const struct tensor *sibling(const struct adapter *a, const char *name, c
     return tensor_find(a->file, other);
 }
 
-/* Does the last part of a module's path stand in the list? A text is an expression: not judged. */
-static bool is_target(const struct tree *targets, struct str module)
-{
-    if (targets == NULL || targets->kind != TREE_LIST) {
-        return true;
-    }
-    for (const struct tree *t = targets->child; t != NULL; t = t->next) {
-        struct str want = str_of(t->text);
-        if (str_eq(module, want) || (module.n > want.n && str_ends(module, t->text) &&
-                                     module.p[module.n - want.n - 1] == '.')) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void check_base(const struct adapter *a, struct str module, const struct tensor *A,
                        const struct tensor *B)
 {
@@ -89,6 +87,9 @@ static void check_base(const struct adapter *a, struct str module, const struct 
     struct str path = str_slice(module, sizeof PREFIX - 1, module.n);
     const char *name = arena_fmt(a->f->arena, "%.*s.weight", STR_ARG(path));
     const struct tensor *w = map_get(a->base, str_of(name));
+    if (w == NULL && a->replicated) {
+        return;
+    }
     if (w == NULL) {
         folder_issue(a->f, SEVERITY_ERROR, "adapter-other-base", "The adapter fits another model",
                      a->name, "The base model has no tensor \"%s\".",
@@ -140,6 +141,25 @@ static void check_magnitude(const struct adapter *a, struct str module, const st
     }
 }
 
+/* lora_bias: a bias beside every lora_B. */
+static void check_bias(const struct adapter *a, struct str module)
+{
+    static const char *const forms[] = {"bias", "default.bias"};
+    bool there = false;
+    for (size_t i = 0; i < ARRAY_LEN(forms); i++) {
+        const char *name = arena_fmt(a->f->arena, "%.*s.lora_B.%s", STR_ARG(module), forms[i]);
+        there = there || tensor_find(a->file, name) != NULL;
+    }
+    if (there != a->bias) {
+        folder_issue(a->f, SEVERITY_ERROR, "adapter-bias",
+                     "The adapter's biases are not what the config says", a->name,
+                     there ? "\"%s\" has lora_B.bias, adapter_config.json does not say lora_bias: "
+                             "loading drops it."
+                           : "lora_bias is true and \"%s\" has no lora_B.bias.",
+                     issue_text(a->f->arena, module));
+    }
+}
+
 static void check_pair(struct adapter *a, const struct tensor *A, struct str module)
 {
     const struct tensor *B = sibling(a, A->name, ".lora_A", ".lora_B");
@@ -151,21 +171,24 @@ static void check_pair(struct adapter *a, const struct tensor *A, struct str mod
         return;
     }
     a->pairs++;
+    check_bias(a, module);
     if (A->rank != 2 || B->rank != 2) {
         return; /* convolutions */
     }
+    enum adapter_target target = adapter_target(a->config, module);
+    bool whole = target == ADAPTER_TARGET_PARAMETER && a->rank > 0 && A->shape[0] % a->rank == 0;
     if (A->shape[0] != B->shape[1]) {
         folder_issue(a->f, SEVERITY_ERROR, "adapter-rank", "The rank is not what the config says",
                      a->name, "\"%s\": lora_A is of rank %" PRIu64 ", lora_B of rank %" PRIu64 ".",
                      text, A->shape[0], B->shape[1]);
-    } else if (!a->ranks_vary && a->rank > 0 && A->shape[0] != a->rank) {
+    } else if (!a->ranks_vary && a->rank > 0 && A->shape[0] != a->rank && !whole) {
         folder_issue(a->f, SEVERITY_ERROR, "adapter-rank", "The rank is not what the config says",
                      a->name,
                      "\"%s\" is of rank %" PRIu64 ", adapter_config.json says r = %" PRIu64
                      ": alpha/r scales it wrongly.",
                      text, A->shape[0], a->rank);
     }
-    if (!is_target(tree_get(a->config, "target_modules"), module)) {
+    if (target == ADAPTER_TARGET_NONE) {
         folder_issue(a->f, SEVERITY_ERROR, "adapter-target", "A module that is no target", a->name,
                      "\"%s\" is adapted, target_modules of adapter_config.json does not name it: "
                      "loading drops it.",
@@ -177,27 +200,8 @@ static void check_pair(struct adapter *a, const struct tensor *A, struct str mod
     }
     a->zero_b += all_zero(a->file, B);
     check_magnitude(a, module, B);
-    check_base(a, module, A, B);
-}
-
-/* Each entry of a list in the config must show in some tensor's name. */
-static void check_named(const struct adapter *a, const char *key, const char *what)
-{
-    const struct tree *list = tree_get(a->config, key);
-    if (list == NULL || list->kind != TREE_LIST) {
-        return;
-    }
-    for (const struct tree *t = list->child; t != NULL; t = t->next) {
-        bool seen = false;
-        const char *part = arena_fmt(a->f->arena, "%s.", t->text);
-        for (size_t i = 0; i < a->file->count && !seen; i++) {
-            seen = str_has(str_of(a->file->tensors[i].name), part);
-        }
-        if (!seen) {
-            folder_issue(a->f, SEVERITY_ERROR, "adapter-missing", "Tensors are missing", a->name,
-                         "%s names \"%s\"; no tensor of the adapter belongs to it%s.", key,
-                         issue_text(a->f->arena, str_of(t->text)), what);
-        }
+    if (target != ADAPTER_TARGET_PARAMETER) { /* experts are stored in more than one way */
+        check_base(a, module, A, B);
     }
 }
 
@@ -242,7 +246,7 @@ static void check_tensors(struct adapter *a)
         struct str module;
         if (module_of(t->name, ".lora_A", &module)) {
             check_pair(a, t, module);
-        } else if (module_of(t->name, ".lora_B", &module) &&
+        } else if (module_of(t->name, ".lora_B", &module) && !str_ends(str_of(t->name), ".bias") &&
                    sibling(a, t->name, ".lora_B", ".lora_A") == NULL) {
             folder_issue(a->f, SEVERITY_ERROR, "adapter-half-pair",
                          "Half of an adapter pair is missing", a->name,
@@ -260,45 +264,75 @@ static void check_tensors(struct adapter *a)
                      "A part of the adapter was never trained", a->name,
                      "lora_B is zero in %zu of %zu pairs.", a->zero_b, a->pairs);
     }
-    check_named(a, "target_modules", "");
-    check_named(a, "modules_to_save", ": they were to be saved whole");
+}
+
+/* Of other kinds than LoRA nothing is known but names, and the length of a prompt. */
+static void note_other_kind(const struct folder *f, const char *kind)
+{
+    folder_issue(f, SEVERITY_NOTE, "adapter-not-compared",
+                 "The adapter's own tensors were not compared", "adapter_config.json",
+                 "peft_type is \"%s\": names, targets and values are looked at, shapes are not.",
+                 issue_text(f->arena, str_of(kind)));
+}
+
+static void check_lora(struct adapter *a)
+{
+    const struct folder *f = a->f;
+    const struct tree *patterns = tree_get(a->config, "rank_pattern");
+    const struct tree *layers = tree_get(a->config, "layer_replication");
+    a->ranks_vary = patterns != NULL && patterns->count > 0;
+    a->replicated = layers != NULL && layers->count > 0;
+    if (str_to_u64(str_of(tree_text(a->config, "r", "")), 10, &a->rank) != ST_OK) {
+        a->rank = 0;
+    }
+    a->dora = adapter_flag(a->config, "use_dora");
+    a->bias = adapter_flag(a->config, "lora_bias");
+    a->base = base_tensors(f, a->config);
+    if (a->base == NULL) {
+        folder_issue(
+            f, SEVERITY_NOTE, "adapter-base-absent", "The base model was not compared",
+            "adapter_config.json", "\"%s\" is no folder with weights here.",
+            issue_text(f->arena, str_of(tree_text(a->config, "base_model_name_or_path", ""))));
+    }
+    check_tensors(a);
 }
 
 static void check(const struct folder *f)
 {
     struct adapter a = {.f = f};
+    if (!folder_has(f, "adapter_config.json")) {
+        folder_issue(f, SEVERITY_ERROR, "adapter-config-missing",
+                     "An adapter without adapter_config.json", "adapter_config.json",
+                     "Rank, scale, targets and base model are in no file: PEFT cannot load it.");
+        return;
+    }
     if (!folder_json(f, "adapter_config.json", &a.config)) {
         folder_issue(f, SEVERITY_ERROR, "adapter-config-broken", "adapter_config.json is broken",
                      "adapter_config.json", "It cannot be read as JSON.");
         return;
     }
-    a.name = folder_has(f, "adapter_model.safetensors") ? "adapter_model.safetensors"
-                                                        : "adapter_model.bin";
-    if (!folder_has(f, a.name)) {
+    a.name = tensors_of(f);
+    if (a.name == NULL) {
         folder_issue(f, SEVERITY_ERROR, "adapter-missing", "Tensors are missing",
                      "adapter_model.safetensors",
                      "There is an adapter_config.json and no adapter_model.safetensors or .bin.");
         return;
     }
-    if (strcmp(tree_text(a.config, "peft_type", ""), "LORA") != 0 ||
-        tensor_file_open(f->arena, folder_join(f, a.name), NULL, &a.file, NULL) != ST_OK) {
+    if (tensor_file_open(f->arena, folder_join(f, a.name), NULL, &a.file, NULL) != ST_OK) {
         return; /* the file's own reader says why it cannot be read */
     }
-    const struct tree *patterns = tree_get(a.config, "rank_pattern");
-    a.ranks_vary = patterns != NULL && patterns->count > 0;
-    if (str_to_u64(str_of(tree_text(a.config, "r", "")), 10, &a.rank) != ST_OK) {
-        a.rank = 0;
+    struct adapter_file any = {.f = f, .config = a.config, .file = a.file, .name = a.name};
+    adapter_check_names(&any);
+    const char *kind = tree_text(a.config, "peft_type", "");
+    if (issues_count(f->issues, "adapter-names") == 0) {
+        if (strcmp(kind, "LORA") == 0) {
+            check_lora(&a);
+        } else {
+            note_other_kind(f, kind);
+            adapter_check_prompt(&any);
+        }
+        adapter_check_targets(&any);
     }
-    const struct tree *dora = tree_get(a.config, "use_dora");
-    a.dora = dora != NULL && dora->value.kind == VALUE_BOOL && dora->value.boolean;
-    a.base = base_tensors(f, a.config);
-    if (a.base == NULL) {
-        folder_issue(
-            f, SEVERITY_NOTE, "adapter-base-absent", "The base model was not compared",
-            "adapter_config.json", "\"%s\" is no folder with weights here.",
-            issue_text(f->arena, str_of(tree_text(a.config, "base_model_name_or_path", ""))));
-    }
-    check_tensors(&a);
     tensor_file_close(a.file);
 }
 

@@ -377,11 +377,27 @@ static bool is_known_class(struct str class)
                                        "ForTokenClassification",
                                        "ForQuestionAnswering"};
     for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
-        if (str_ends(class, ends[i])) {
+        bool other = strcmp(ends[i], "Model") == 0 && str_has(class, "For"); /* ...ForRewardModel */
+        if (str_ends(class, ends[i]) && !other) {
             return true;
         }
     }
     return class.n == 0;
+}
+
+/* What the model inside of a head's class is called in front of its tensors' names. Some classes for
+ * questions keep an older name (transformers/models/<family>/modeling_<family>.py). */
+static const char *prefix_of(struct str class, bool bare)
+{
+    static const char *const older[] = {"LlamaForQuestionAnswering", "Qwen2ForQuestionAnswering",
+                                        "Qwen3ForQuestionAnswering",
+                                        "Qwen3MoeForQuestionAnswering"};
+    for (size_t i = 0; i < ARRAY_LEN(older); i++) {
+        if (str_is(class, older[i])) {
+            return "transformer.";
+        }
+    }
+    return bare ? "" : "model.";
 }
 
 static enum status build(struct builder *b, const struct tree *config)
@@ -393,7 +409,8 @@ static enum status build(struct builder *b, const struct tree *config)
     }
     bool generates = class.n == 0 || str_ends(class, "ForCausalLM") ||
                      str_ends(class, "ForConditionalGeneration");
-    bool bare = str_ends(class, "Model"); /* saved without the prefix of a head's module */
+    bool bare = str_ends(class, "Model") &&
+                !str_has(class, "For"); /* saved without the prefix of a head's module */
     const struct tree *text = b->family->wrapper ? tree_get(config, "text_config") : config;
     const struct tree *vision = tree_get(config, "vision_config");
     if (text == NULL || (b->family->wrapper && vision == NULL)) {
@@ -410,7 +427,7 @@ static enum status build(struct builder *b, const struct tree *config)
         TRY(add_vision(b, vision));
         TRY(add_text(b, text, "model.language_model."));
     } else {
-        TRY(add_text(b, text, bare ? "" : "model."));
+        TRY(add_text(b, text, prefix_of(class, bare)));
     }
     architecture_add_rows(b, "", lm_head, ARRAY_LEN(lm_head), generates ? HEAD : 0U);
     b->model->vocab_size = b->sizes[VOCAB];

@@ -7,12 +7,16 @@
 #include "base/fs.h"
 
 #include "model/dcp.h"
+#include "model/zip.h"
 
 static const struct fs live = {.prefix = ""};
 
-static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin", ".pt", ".pth"};
+static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin",
+                                             ".pt",          ".pth",  ".ckpt"};
 
 /* What writers call files that they have not finished. */
+static const char *const torch_suffixes[] = {".bin", ".pt", ".pth", ".ckpt"};
+
 static const char *const partial_suffixes[] = {".part",  ".incomplete", ".crdownload",
                                                ".aria2", ".partial",    ".tmp"};
 
@@ -128,19 +132,62 @@ static void add_foreign(struct checkpoint *c, struct checkpoint_file *f, const c
     issue_remedy(c->issues, "Fetch the file itself ('git lfs pull', or download it again).");
 }
 
+/* Many programs call their data .bin; of these names it can only be torch's. */
+static bool is_any_bin(const char *path)
+{
+    static const char *const torch[] = {"pytorch_model", "diffusion_pytorch_model",
+                                        "adapter_model", "optimizer",
+                                        "scheduler",     "training_args"};
+    const char *slash = strrchr(path, '/');
+    struct str base = str_of(slash != NULL ? slash + 1 : path);
+    for (size_t i = 0; i < ARRAY_LEN(torch); i++) {
+        if (str_starts(base, torch[i])) {
+            return false;
+        }
+    }
+    return str_ends(base, ".bin");
+}
+
 static void add_unreadable(struct checkpoint *c, struct checkpoint_file *f, enum status status,
                            const struct err *err)
 {
     bool denied = status == ST_DENIED || status == ST_IO;
+    bool foreign = status == ST_UNSUPPORTED && is_any_bin(f->path);
     f->format = "unreadable";
-    issue_add(c->issues, denied ? SEVERITY_UNKNOWN : SEVERITY_ERROR, "file-unreadable",
+    issue_add(c->issues, denied || foreign ? SEVERITY_UNKNOWN : SEVERITY_ERROR, "file-unreadable",
               "a model file cannot be read", "%s.", err->text);
 }
 
-static bool error_since(const struct issues *issues, size_t count)
+/* What the first bytes are, when the name says another format. */
+static const char *other_format(const char *name, struct str head)
+{
+    if (str_ends(str_of(name), ".safetensors")) {
+        bool header = head.n > 8 && head.p[8] == '{';
+        bool pickle = head.n > 8 && head.p[0] == '\x80' && head.p[1] >= 2 && head.p[1] <= 5;
+        return zip_looks_like(head)       ? "a ZIP archive, as torch.save writes it"
+               : str_starts(head, "GGUF") ? "a GGUF file"
+               : pickle && !header        ? "a pickle, as torch.save wrote before 1.6"
+                                          : NULL;
+    }
+    bool torch = ends_with_any(name, torch_suffixes, ARRAY_LEN(torch_suffixes));
+    return torch && head.n > 9 && head.p[8] == '{' && head.p[9] == '"' && head.p[7] == 0
+               ? "a safetensors file"
+               : NULL;
+}
+
+static void add_other_format(struct checkpoint *c, const char *what)
+{
+    issue_add(c->issues, SEVERITY_ERROR, "file-other-format",
+              "the file is of another format than its name says",
+              "It is %s: what loads it goes by the name, and refuses it.", what);
+    issue_remedy(c->issues, "Give the file the ending of its format.");
+}
+
+static bool said_since(const struct issues *issues, size_t count)
 {
     for (size_t i = count; i < issues->list.count; i++) {
-        if (issues->list.items[i].severity == SEVERITY_ERROR) {
+        if (issues->list.items[i].severity == SEVERITY_ERROR ||
+            issues->list.items[i].severity == SEVERITY_UNKNOWN) {
             return true;
         }
     }
@@ -159,8 +206,15 @@ static void add_file(struct checkpoint *c, const char *path, const char *name)
     struct str head = head_of(c->arena, path, &f.size, &opened);
     const char *what = opened ? checkpoint_foreign(head) : NULL;
     what = what == NULL && is_text(name, head) ? "text" : what;
+    const char *other = what == NULL ? other_format(name, head) : NULL;
+    if (other != NULL) {
+        add_other_format(c, other);
+        other = str_ends(str_of(name), ".safetensors") ? other : NULL; /* no reader of its name */
+    }
     if (what != NULL) {
         add_foreign(c, &f, what, head);
+    } else if (other != NULL) {
+        f.format = "another format";
     } else {
         size_t said = c->issues->list.count;
         enum status status = tensor_file_open(c->arena, path, c->issues, &f.tensors, &err);
@@ -170,13 +224,71 @@ static void add_file(struct checkpoint *c, const char *path, const char *name)
         } else {
             f.tensors = NULL;
             f.format = "unreadable";
-            if (!error_since(c->issues, said)) { /* else the reader has said it better */
+            if (!said_since(c->issues, said)) { /* else the reader has said it better */
                 add_unreadable(c, &f, status, &err);
             }
         }
     }
     c->issues->file = c->path;
     *VEC_PUSH(c->arena, &c->files) = f;
+}
+
+/* ".model.safetensors.aB3xYz", as rsync calls what it has not finished. */
+static bool is_rsync(const char *name)
+{
+    struct str s = str_of(name);
+    size_t slash = s.n;
+    while (slash > 0 && s.p[slash - 1] != '/') {
+        slash--;
+    }
+    s = str_slice(s, slash, s.n);
+    if (s.n < 9 || s.p[0] != '.' || s.p[s.n - 7] != '.') {
+        return false;
+    }
+    for (size_t i = s.n - 6; i < s.n; i++) {
+        char ch = s.p[i];
+        if (!(ch >= '0' && ch <= '9') && !(ch >= 'a' && ch <= 'z') && !(ch >= 'A' && ch <= 'Z')) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_LEN(model_suffixes); i++) {
+        if (str_ends(str_slice(s, 0, s.n - 7), model_suffixes[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "._model.safetensors": attributes that macOS lays beside a file on foreign disks and in archives. */
+static bool is_apple_double(struct checkpoint *c, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    uint64_t size;
+    bool opened;
+    if (!str_starts(str_of(slash != NULL ? slash + 1 : path), "._")) {
+        return false;
+    }
+    struct str head = head_of(c->arena, path, &size, &opened);
+    return head.n >= 4 && memcmp(head.p, "\0\5\26\7", 4) == 0;
+}
+
+/* "model (1).safetensors", "model - Copy.safetensors": another copy, by a browser or a desktop. */
+static void check_copy(struct checkpoint *c, const char *path, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    struct str stem = str_slice(str_of(name), 0, (size_t)(dot - name));
+    bool numbered = stem.n > 4 && stem.p[stem.n - 1] == ')' && stem.p[stem.n - 3] == '(' &&
+                    stem.p[stem.n - 4] == ' ' && stem.p[stem.n - 2] >= '1' &&
+                    stem.p[stem.n - 2] <= '9';
+    if (!numbered && !str_ends(stem, " - Copy") && !str_ends(stem, " copy")) {
+        return;
+    }
+    c->issues->file = path;
+    issue_add(c->issues, SEVERITY_WARNING, "file-copy", "a second copy of a model file",
+              "\"%s\" carries the name that a browser or a desktop gives to a copy: a loader that "
+              "takes every file reads it too, others the first one.",
+              issue_text(c->arena, str_of(name)));
+    c->issues->file = c->path;
 }
 
 static void add_partial(struct checkpoint *c, const char *path, const char *name)
@@ -230,11 +342,13 @@ static void visit_entry(struct checkpoint *c, const char *path, const char *name
         if (!hidden && depth < CHECKPOINT_DEPTH && !is_above(up, &st)) {
             (void)!visit(c, path, arena_fmt(c->arena, "%s/", name), depth + 1, up, &err);
         }
-    } else if (ends_with_any(name, partial_suffixes, ARRAY_LEN(partial_suffixes))) {
+    } else if (ends_with_any(name, partial_suffixes, ARRAY_LEN(partial_suffixes)) ||
+               is_rsync(name)) {
         add_partial(c, path, name);
     } else if (model && status != ST_OK && status != ST_DENIED) {
         add_broken_link(c, path, name, &err);
-    } else if (model) {
+    } else if (model && !is_apple_double(c, path)) {
+        check_copy(c, path, name);
         add_file(c, path, name);
     }
 }

@@ -17,7 +17,8 @@ enum {
 struct window {
     const struct checkpoint_file *file;
     size_t tensor;
-    uint64_t from; /* bytes into the tensor */
+    const struct tensor *parts; /* the tensor as real numbers */
+    uint64_t from;              /* bytes into the tensor */
     uint64_t n;
     bool failed;
     struct tensor_stats stats;
@@ -36,7 +37,7 @@ static void scan_window(void *ctx, size_t index)
     struct scan *s = ctx;
     struct window *w = &s->windows.items[index];
     const struct file_map *map = &w->file->tensors->map;
-    const struct tensor *t = &w->file->tensors->tensors[w->tensor];
+    const struct tensor *t = w->parts;
     uint64_t at = t->offset + w->from;
     unsigned size = t->type->block_bytes;
     w->stats = tensor_stats_none();
@@ -65,7 +66,7 @@ static void add_windows(struct checkpoint *c, struct scan *s, struct checkpoint_
     unsigned step = s->options->sample > 1 ? s->options->sample : 1;
     f->stats = arena_array(c->arena, f->tensors->count, sizeof *f->stats);
     for (size_t i = 0; i < f->tensors->count; i++) {
-        const struct tensor *t = &f->tensors->tensors[i];
+        const struct tensor *t = tensor_parts(c->arena, &f->tensors->tensors[i]);
         f->stats[i] = tensor_stats_none();
         if (!tensor_readable(t)) {
             continue;
@@ -73,7 +74,7 @@ static void add_windows(struct checkpoint *c, struct scan *s, struct checkpoint_
         uint64_t whole = WINDOW - WINDOW % t->type->block_bytes;
         for (uint64_t from = 0; from < t->bytes; from += whole * step) {
             uint64_t left = t->bytes - from;
-            struct window w = {.file = f, .tensor = i, .from = from};
+            struct window w = {.file = f, .tensor = i, .parts = t, .from = from};
             w.n = left < whole ? left : whole;
             s->total += w.n;
             *VEC_PUSH(c->arena, &s->windows) = w;
@@ -116,6 +117,16 @@ void checkpoint_scan(struct checkpoint *c, const struct scan_options *options)
 
 /* ---- judgement ---- */
 
+/* A vector, whatever its rank, that is no module's weight: a mask or class token begins at zero. */
+static bool is_token(const struct tensor *t)
+{
+    uint32_t sides = 0;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        sides += t->shape[d] > 1;
+    }
+    return sides <= 1 && !str_ends(str_of(t->name), "weight");
+}
+
 static void judge_tensor(struct checkpoint *c, const struct tensor *t, const struct tensor_stats *s)
 {
     const char *name = issue_text(c->arena, str_of(t->name));
@@ -124,7 +135,8 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     double rms = tensor_stats_rms(s);
     bool moment = strstr(t->name, "exp_avg") != NULL || t->role == TENSOR_OPTIMIZER;
     bool real = t->type->values == VALUES_BLOCKS || dtype_info(t->type->dtype)->is_float;
-    bool judged = real && t->role != TENSOR_STATE && n != 0;
+    bool judged = real && t->role != TENSOR_STATE && n != 0 &&
+                  t->type->small != TENSOR_SMALL_E8M0; /* scales may be of any size */
     if (t->elements == 0) {
         issue_add(c->issues, SEVERITY_NOTE, "tensor-empty", "a tensor holds no elements",
                   "'%s' has the shape %s: a sharded save that was not gathered leaves such.", name,
@@ -140,7 +152,8 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
     if (!judged) {
         return;
     }
-    bool starts_at_zero = strstr(t->name, "lora_B") != NULL || str_ends(str_of(t->name), "bias");
+    bool starts_at_zero = strstr(t->name, "lora_B") != NULL || str_ends(str_of(t->name), "bias") ||
+                          is_token(t);
     if (s->zero == n && t->rank >= 2 && !moment && !starts_at_zero) {
         issue_add(c->issues, SEVERITY_WARNING, "tensor-zero", "a tensor is zero throughout",
                   "All %llu elements of '%s' %s are zero.", n, name, shape);
@@ -177,7 +190,7 @@ void checkpoint_judge(struct checkpoint *c, bool sampled)
         const struct checkpoint_file *f = &c->files.items[i];
         c->issues->file = f->path;
         for (size_t t = 0; f->tensors != NULL && t < f->tensors->count; t++) {
-            const struct tensor *one = &f->tensors->tensors[t];
+            const struct tensor *one = tensor_parts(c->arena, &f->tensors->tensors[t]);
             if (tensor_readable(one)) {
                 judge_tensor(c, one, &f->stats[t]);
             } else if (one->present) {

@@ -214,7 +214,9 @@ static void make_pairs(struct checkpoint *a, struct checkpoint *b, struct compar
         if (pb != NULL) {
             pb->taken = true;
             t->file_b = pb->file;
-            t->b = pb->tensor;
+            t->a = tensor_parts(a->arena, pa->tensor);
+            t->b = tensor_parts(a->arena, pb->tensor);
+            t->elements = t->a->elements;
             t->state = state_of(t->a, t->b);
         }
     }

@@ -9,6 +9,8 @@
 #include "base/fs.h"
 #include "base/utf8.h"
 
+#include "model/data_columns.h"
+#include "model/data_marks.h"
 #include "model/data_seen.h"
 
 static const struct fs live = {.prefix = ""};
@@ -30,6 +32,8 @@ struct checking {
     uint64_t total;
     bool one_layout; /* so far */
     enum data_layout layout;
+    struct data_columns *columns; /* of the file */
+    bool prompts_told;            /* of the file */
 };
 
 /* Counts a fault, and lists it while there are few of its kind. */
@@ -78,6 +82,17 @@ static bool is_blank(struct str s)
     return str_trim(s).n == 0;
 }
 
+/* Once a file. */
+static void note_prompt_only(struct checking *c)
+{
+    if (!c->prompts_told) {
+        c->prompts_told = true;
+        tell(c, SEVERITY_NOTE, "data-prompt-only", "samples have prompts and no answers",
+             "They serve reinforcement learning (GRPO, PPO, online DPO); nothing in them can be "
+             "trained on directly.");
+    }
+}
+
 static void check_turns(struct checking *c, const struct data_sample *s)
 {
     bool answers = false;
@@ -99,9 +114,17 @@ static void check_turns(struct checking *c, const struct data_sample *s)
             tell(c, SEVERITY_WARNING, "data-replacement", "text was damaged before it came here",
                  "Turn %zu holds U+FFFD, which stands where bytes could not be decoded.", i + 1);
         }
+        if (data_is_mojibake(t->text)) {
+            tell(c, SEVERITY_WARNING, "data-mojibake", "text was decoded wrongly before",
+                 "Turn %zu holds UTF-8 that was read as Latin-1 or Windows-1252 and encoded again "
+                 "(\"\u00c3\u00a9\" for \"\u00e9\").",
+                 i + 1);
+        }
         answers = answers || t->trained;
     }
-    if (s->turns.count != 0 && !answers && s->missing == NULL) {
+    if (s->layout == DATA_PROMPT_ONLY) {
+        note_prompt_only(c);
+    } else if (s->turns.count != 0 && !answers && s->missing == NULL) {
         tell(c, SEVERITY_WARNING, "data-untrained", "nothing of a sample is trained on",
              "None of its %zu turns is an assistant's, or all have the weight 0.", s->turns.count);
     }
@@ -110,18 +133,14 @@ static void check_turns(struct checking *c, const struct data_sample *s)
 /* "<|im_start|>" in a content is parsed as the token, and ends the turn for the model. */
 static void check_control(struct checking *c, const struct data_sample *s)
 {
-    static const char *const marks[] = {
-        "<|im_start|>",        "<|im_end|>",        "<|endoftext|>",   "<|eot_id|>",   "<|eom_id|>",
-        "<|start_header_id|>", "<|begin_of_text|>", "<start_of_turn>", "<end_of_turn>"};
     for (size_t i = 0; s->layout != DATA_TEXT && i < s->turns.count; i++) {
-        for (size_t m = 0; m < ARRAY_LEN(marks); m++) {
-            if (str_has(s->turns.items[i].text, marks[m])) {
-                tell(c, SEVERITY_WARNING, "data-control-token",
-                     "a content holds a template's control token",
-                     "Turn %zu holds \"%s\": it becomes the token itself, not text.", i + 1,
-                     marks[m]);
-                return;
-            }
+        const char *mark = data_control_mark(c->scratch, s->turns.items[i].text,
+                                             c->options->tokenizer);
+        if (mark != NULL) {
+            tell(c, SEVERITY_WARNING, "data-control-token",
+                 "a content holds a template's control token",
+                 "Turn %zu holds \"%s\": it becomes the token itself, not text.", i + 1, mark);
+            return;
         }
     }
 }
@@ -150,7 +169,32 @@ static void check_media(struct checking *c, const struct data_sample *s)
         if (p.n > 4096 || !fs_exists(&live, c->scratch, full)) {
             tell(c, SEVERITY_ERROR, "data-media-missing", "a file that a sample names is not there",
                  "\"%s\" is not below \"%s\".", shown(c, path), shown(c, c->folder));
+            continue;
         }
+        const char *what = data_media_foreign(c->scratch, full);
+        if (what != NULL) {
+            tell(c, SEVERITY_ERROR, "data-media-broken", "a file that a sample names is no medium",
+                 "\"%s\" is %s.", shown(c, path), what);
+        }
+    }
+}
+
+static void check_ids(struct checking *c, const struct data_sample *s)
+{
+    const struct tokenizer *t = c->options->tokenizer;
+    if (s->ids == 0) {
+        tell(c, SEVERITY_ERROR, "data-empty-sample", "a sample has no turns",
+             "Its list of ids is empty.");
+    } else if (s->trained_ids == 0) {
+        tell(c, SEVERITY_WARNING, "data-untrained", "nothing of a sample is trained on",
+             "All %" PRIu64 " labels are -100, which leaves them out of the loss.", s->ids);
+    }
+    if (t != NULL && s->ids != 0 && s->largest_id >= tok_id_end(t)) {
+        tell(c, SEVERITY_ERROR, "data-id-beyond", "ids are beyond the tokenizer's",
+             "Its largest id is %" PRIu64
+             ", the tokenizer's is %u: the data were made with another "
+             "one.",
+             s->largest_id, tok_id_end(t) - 1);
     }
 }
 
@@ -160,6 +204,8 @@ static void check_structure(struct checking *c, const struct data_sample *s)
     if (s->missing != NULL) {
         tell(c, SEVERITY_ERROR, "data-missing-field", "a field is missing, or of another kind",
              "The sample (%s) has no usable %s.", data_layout_name(s->layout), s->missing);
+    } else if (s->layout == DATA_IDS) {
+        check_ids(c, s);
     } else if (s->turns.count == 0) {
         tell(c, SEVERITY_ERROR, "data-empty-sample", "a sample has no turns",
              "Its list of turns is empty.");
@@ -208,6 +254,8 @@ static void count(struct checking *c, const struct data_sample *s)
         f->trained_bytes += t->trained ? t->text.n : 0;
         f->trained_tokens += t->trained ? n : 0;
     }
+    tokens += s->ids;
+    f->trained_tokens += s->trained_ids;
     f->tokens += tokens;
     if (f->lengths != NULL) {
         f->lengths[tokens < DATA_LENGTH_MAX ? tokens : DATA_LENGTH_MAX]++;
@@ -287,8 +335,8 @@ static void check_sample(struct checking *c, const struct data_sample *s)
     count(c, s);
     if (s->layout == DATA_LAYOUT_UNKNOWN) {
         tell(c, SEVERITY_ERROR, "data-layout", "a sample is in no layout that is known here",
-             "It has none of messages, conversations, instruction, prompt and completion, chosen "
-             "and rejected, text.");
+             "It has none of messages, conversations, instruction, prompt, chosen and rejected, "
+             "text, input_ids.");
         return;
     }
     if (c->one_layout && c->layout != DATA_LAYOUT_UNKNOWN && c->layout != s->layout) {
@@ -304,6 +352,35 @@ static void check_sample(struct checking *c, const struct data_sample *s)
     check_media(c, s);
     if (s->turns.count != 0) {
         check_twice(c, s);
+    }
+}
+
+static void tell_not_json(struct checking *c, const struct dataset_record *r, const struct err *err)
+{
+    static const char name[] = "the record: ";
+    const char *why = strstr(err->text, "not JSON: ");
+    why = why == NULL && str_starts(str_of(err->text), name) ? err->text + sizeof name - 1 : why;
+    bool open = c->file->form == DATASET_LINES && r->text.n > 0 && r->text.p[0] == '{' &&
+                r->text.p[r->text.n - 1] != '}';
+    c->file->unread++;
+    tell(c, SEVERITY_ERROR, "data-not-json", "a record is not JSON", "It is %s%s.",
+         why != NULL ? why : err->text,
+         open ? "; each line is one sample: this one was cut, or goes on in the next (jq -c . FILE "
+                "joins them)"
+              : "");
+}
+
+/* Arrow keeps one type a column; a message's content may be a string or parts in OpenAI's form. */
+static void check_columns(struct checking *c, const struct tree *record)
+{
+    struct data_clash clash;
+    if (data_columns_clash(c->columns, record, c->line, &clash)) {
+        tell(c, clash.is_content ? SEVERITY_NOTE : SEVERITY_WARNING, "data-column-type",
+             "a field changes its type",
+             "\"%s\" is of type %s here and of type %s on line %" PRIu64
+             ": datasets.load_dataset(\"json\") stops with \"Column(%s) changed from %s to %s\".",
+             shown(c, clash.path), clash.now, clash.before, clash.line, shown(c, clash.path),
+             clash.before, clash.now);
     }
 }
 
@@ -332,15 +409,24 @@ static void check_record(struct checking *c, const struct dataset_record *r)
         check_sample(c, &s);
         return;
     }
+    if (r->text.n > 0 && r->text.p[0] == '\0') {
+        size_t zeros = 0;
+        while (zeros < r->text.n && r->text.p[zeros] == '\0') {
+            zeros++;
+        }
+        c->file->unread++;
+        tell(c, SEVERITY_ERROR, "data-not-json", "a record is not JSON",
+             "It begins with %zu zero bytes: a write that did not reach the disk leaves such.",
+             zeros);
+        return;
+    }
     struct tree_limits limits = {
         .bytes = DATASET_RECORD_MAX, .nodes = 4000000, .depth = JSON_PULL_DEPTH};
     if (tree_from_json(c->scratch, r->text, "the record", limits, &tree, &err) != ST_OK) {
-        const char *why = strstr(err.text, "not JSON: ");
-        c->file->unread++;
-        tell(c, SEVERITY_ERROR, "data-not-json", "a record is not JSON", "It is %s.",
-             why != NULL ? why : err.text);
+        tell_not_json(c, r, &err);
         return;
     }
+    check_columns(c, tree);
     if (tree->kind == TREE_SCALAR && tree->value.kind == VALUE_STRING) {
         data_sample_of_text(c->scratch, str_of(tree->text), &s);
     } else if (tree->kind == TREE_SCALAR) {
@@ -400,6 +486,8 @@ static void check_file(struct checking *c, size_t index)
     c->line = 0;
     c->one_layout = true;
     c->layout = DATA_LAYOUT_UNKNOWN;
+    c->prompts_told = false;
+    c->columns = data_columns_new(c->arena);
     c->folder = c->options->media_folder != NULL ? c->options->media_folder
                                                  : folder_of(c->arena, f->path);
     if (fs_is_dir(&live, c->scratch, f->path)) {
@@ -482,43 +570,4 @@ uint64_t data_quantile(const struct data_file *f, double share)
         }
     }
     return 0;
-}
-
-enum status data_sample_at(struct arena *a, const char *path, uint64_t number,
-                           struct data_sample *ret_sample, uint64_t *ret_line, struct err *err)
-{
-    struct dataset d;
-    struct dataset_record r = {0};
-    const struct tree *tree = NULL;
-    bool any = true;
-    TRY(dataset_open(path, &d, err));
-    struct arena *scratch = arena_new(0);
-    enum status status = ST_OK;
-    while (status == ST_OK && any && r.number < number) {
-        struct arena_mark mark = arena_mark(scratch);
-        status = dataset_next(&d, scratch, &r, &any, err);
-        arena_rewind(scratch, mark);
-    }
-    if (status == ST_OK && !any) {
-        status = err_set(err, ST_ABSENT, "'%s' has %" PRIu64 " records, none of number %" PRIu64,
-                         path, d.number, number);
-    } else if (status == ST_OK && r.oversized) {
-        status = err_set(err, ST_LIMIT, "'%s': record %" PRIu64 " is too large", path, number);
-    }
-    struct str text = {.p = status == ST_OK ? arena_copy(a, r.text.p, r.text.n) : "",
-                       .n = r.text.n};
-    if (status == ST_OK && !r.is_text) {
-        status = tree_from_json(a, text, path, TREE_LIMITS_DEFAULT, &tree, err);
-    }
-    if (status == ST_OK) {
-        *ret_line = r.line;
-        if (r.is_text || (tree->kind == TREE_SCALAR && tree->value.kind == VALUE_STRING)) {
-            data_sample_of_text(a, r.is_text ? text : str_of(tree->text), ret_sample);
-        } else {
-            data_sample_read(a, tree, ret_sample);
-        }
-    }
-    dataset_close(&d);
-    arena_free(scratch);
-    return status;
 }

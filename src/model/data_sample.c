@@ -32,8 +32,9 @@ static const struct {
 
 const char *data_layout_name(enum data_layout layout)
 {
-    static const char *const names[DATA_LAYOUT_COUNT] = {"unknown", "messages", "ShareGPT",
-                                                         "Alpaca",  "prompt",   "text"};
+    static const char *const names[DATA_LAYOUT_COUNT] = {"unknown", "messages",  "ShareGPT",
+                                                         "Alpaca",  "prompt",    "prompt only",
+                                                         "steps",   "token ids", "text"};
     return layout < DATA_LAYOUT_COUNT ? names[layout] : "?";
 }
 
@@ -258,11 +259,107 @@ static void read_prompt(struct arena *a, struct data_sample *s, const struct tre
     }
 }
 
+static void read_prompt_only(struct arena *a, struct data_sample *s, const struct tree *r)
+{
+    const struct tree *prompt = tree_get(r, "prompt");
+    add_system(a, s, r);
+    if (is_list(prompt)) {
+        add_messages(a, s, prompt);
+    } else {
+        add_turn(a, s, "prompt", DATA_USER, string_of(prompt));
+    }
+    if (!is_list(prompt) && string_of(prompt) == NULL) {
+        miss(s, "prompt");
+    }
+}
+
+/* Steps of an answer, each with a label: TRL's stepwise supervision. */
+static void read_steps(struct arena *a, struct data_sample *s, const struct tree *r)
+{
+    const struct tree *steps = tree_get(r, "completions");
+    const struct tree *labels = tree_get(r, "labels");
+    struct strbuf text;
+    strbuf_init(&text, a, (size_t)64 << 20);
+    read_prompt_only(a, s, r);
+    for (const struct tree *e = is_list(steps) ? steps->child : NULL; e != NULL; e = e->next) {
+        if (string_of(e) == NULL) {
+            miss(s, "completions");
+        }
+        strbuf_addz(&text, string_of(e) != NULL ? string_of(e) : "");
+        strbuf_addc(&text, '\n');
+    }
+    add_turn(a, s, "completions", DATA_ASSISTANT, text.p);
+    if (!is_list(steps) || !is_list(labels) || steps->count != labels->count) {
+        miss(s, "labels, one for each of completions");
+    }
+}
+
+/* Integers of a list; false when there is another value in it. */
+static bool is_ints(const struct tree *list)
+{
+    for (const struct tree *e = list->child; e != NULL; e = e->next) {
+        if (e->kind != TREE_SCALAR || e->value.kind != VALUE_INT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void read_ids(struct data_sample *s, const struct tree *r)
+{
+    static const int64_t LEFT_OUT = -100; /* torch's ignore_index */
+    const struct tree *ids = tree_get(r, "input_ids");
+    const struct tree *labels = tree_get(r, "labels");
+    const struct tree *mask = tree_get(r, "attention_mask");
+    if (!is_list(ids) || !is_ints(ids)) {
+        miss(s, "input_ids");
+        return;
+    }
+    s->ids = s->trained_ids = ids->count;
+    for (const struct tree *e = ids->child; e != NULL; e = e->next) {
+        if (e->value.integer < 0) {
+            miss(s, "input_ids");
+        } else if ((uint64_t)e->value.integer > s->largest_id) {
+            s->largest_id = (uint64_t)e->value.integer;
+        }
+    }
+    if (!is_null(labels)) {
+        if (!is_list(labels) || !is_ints(labels) || labels->count != ids->count) {
+            miss(s, "labels, one for each of input_ids");
+            return;
+        }
+        s->trained_ids = 0;
+        for (const struct tree *e = labels->child; e != NULL; e = e->next) {
+            s->trained_ids += e->value.integer != LEFT_OUT;
+        }
+    }
+    if (!is_null(mask) && (!is_list(mask) || mask->count != ids->count)) {
+        miss(s, "attention_mask, one for each of input_ids");
+    }
+}
+
+/* A list with a user's turn in it is the whole talk, whatever else stands in the record. */
+static bool is_whole_talk(const struct tree *list)
+{
+    for (const struct tree *m = is_list(list) ? list->child : NULL; m != NULL; m = m->next) {
+        const char *name = string_at(m, "role");
+        if (role_of(name != NULL ? name : string_at(m, "from")) == DATA_USER) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The chosen answer goes behind what is there: a string, a message, or a list that ends with it. */
 static void read_preference(struct arena *a, struct data_sample *s, const struct tree *r)
 {
     const struct tree *chosen = tree_get(r, "chosen");
     const struct tree *rejected = tree_get(r, "rejected");
+    if (is_whole_talk(chosen)) {
+        s->turns.count = 0;
+        memset(s->placed, 0, sizeof s->placed);
+    }
+    s->implicit = s->turns.count == 0 && string_of(chosen) != NULL;
     if (is_list(chosen) && s->turns.count == 0) {
         add_messages(a, s, chosen);
     } else {
@@ -334,6 +431,15 @@ void data_sample_read(struct arena *a, const struct tree *record, struct data_sa
     } else if (tree_get(record, "completion") != NULL || s.preference) {
         s.layout = DATA_PROMPT;
         read_prompt(a, &s, record);
+    } else if (is_list(tree_get(record, "completions")) && tree_get(record, "prompt") != NULL) {
+        s.layout = DATA_STEPS;
+        read_steps(a, &s, record);
+    } else if (tree_get(record, "input_ids") != NULL) {
+        s.layout = DATA_IDS;
+        read_ids(&s, record);
+    } else if (tree_get(record, "prompt") != NULL && tree_get(record, "text") == NULL) {
+        s.layout = DATA_PROMPT_ONLY;
+        read_prompt_only(a, &s, record);
     } else if (tree_get(record, "text") != NULL) {
         s.layout = DATA_TEXT;
         add_turn(a, &s, "text", DATA_PLAIN, string_at(record, "text"));
@@ -368,7 +474,8 @@ void data_sample_of_text(struct arena *a, struct str text, struct data_sample *r
 const char *data_sample_order(const struct data_sample *s, size_t *ret_turn)
 {
     enum data_role before = DATA_ROLE_UNKNOWN;
-    if (s->layout == DATA_TEXT) {
+    bool answered = s->layout != DATA_PROMPT_ONLY;
+    if (s->layout == DATA_TEXT || s->layout == DATA_IDS || s->implicit) {
         return NULL;
     }
     for (size_t i = 0; i < s->turns.count; i++) {
@@ -396,7 +503,7 @@ const char *data_sample_order(const struct data_sample *s, size_t *ret_turn)
         }
         before = t->role;
     }
-    if (s->turns.count != 0 && before != DATA_ASSISTANT) {
+    if (s->turns.count != 0 && before != DATA_ASSISTANT && answered) {
         *ret_turn = s->turns.count - 1;
         return "the last turn is not the assistant's: nothing is trained on it";
     }

@@ -25,6 +25,9 @@ enum data_layout {
     DATA_SHAREGPT,
     DATA_ALPACA,
     DATA_PROMPT,
+    DATA_PROMPT_ONLY, /* no answer: for reinforcement learning */
+    DATA_STEPS,       /* completions with a label each */
+    DATA_IDS,         /* input_ids, as a tokenizer left them */
     DATA_TEXT,
     DATA_LAYOUT_COUNT
 };
@@ -63,6 +66,10 @@ struct data_sample {
     VEC_OF(struct data_turn) turns;
 
     bool preference; /* has chosen and rejected */
+    bool implicit;   /* of text, with the prompt inside of both */
+    uint64_t ids;    /* DATA_IDS: how many, ... */
+    uint64_t trained_ids;
+    uint64_t largest_id;
     struct str rejected;
     bool has_media[DATA_MEDIA_COUNT]; /* a list of them is there, even an empty one */
     size_t listed[DATA_MEDIA_COUNT];

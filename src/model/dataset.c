@@ -39,9 +39,46 @@ static const struct foreign *foreign(struct str head)
     return NULL;
 }
 
+/* Kinds that are told by the name alone, being text; a line that converts CSV. */
+static const struct {
+    const char *suffix;
+    const char *what;
+    const char *cut; /* between fields; NULL: there is no such line */
+} named[] = {
+    {".csv", "a CSV file", ","},    {".tsv", "a TSV file", "\\t"}, {".yaml", "a YAML file", NULL},
+    {".yml", "a YAML file", NULL},  {".xml", "an XML file", NULL}, {".md", "a Markdown file", NULL},
+    {".toml", "a TOML file", NULL},
+};
+
+static const char *named_kind(const char *path, const char **ret_cut)
+{
+    for (size_t i = 0; i < ARRAY_LEN(named); i++) {
+        if (str_ends(str_of(path), named[i].suffix)) {
+            *ret_cut = named[i].cut;
+            return named[i].what;
+        }
+    }
+    return NULL;
+}
+
+static bool is_utf16(struct str head)
+{
+    return str_starts(head, "\xff\xfe") || str_starts(head, "\xfe\xff");
+}
+
 const char *dataset_conversion(struct arena *a, const char *path)
 {
     struct file_map map;
+    const char *cut = NULL;
+    if (named_kind(path, &cut) != NULL && strchr(path, '\'') == NULL) {
+        return cut == NULL ? NULL
+                           : arena_fmt(a,
+                                       "python3 -c 'import csv, json, sys; "
+                                       "[print(json.dumps(r, ensure_ascii=False)) for r in "
+                                       "csv.DictReader(open(sys.argv[1], newline=\"\"), "
+                                       "delimiter=\"%s\")]' '%s' >'%s.jsonl'",
+                                       cut, path, path);
+    }
     if (strchr(path, '\'') != NULL || file_map_open(path, &map, NULL) != ST_OK) {
         return NULL;
     }
@@ -73,6 +110,18 @@ static enum status choose_form(struct dataset *d, struct err *err)
         bool packed = str_starts(head, "\x1f\x8b") || str_starts(head, "(\xb5/\xfd");
         return err_set(err, packed ? ST_UNSUPPORTED : ST_FORMAT, "'%s' is %s, not training data%s",
                        d->map.path, wrong, packed ? " that can be read here; unpack it" : "");
+    }
+    const char *cut = NULL;
+    const char *other = named_kind(d->map.path, &cut);
+    if (other != NULL) {
+        return err_set(err, ST_UNSUPPORTED,
+                       "'%s' is %s by its name, which is not read here; convert it to JSON Lines",
+                       d->map.path, other);
+    }
+    if (is_utf16(head)) {
+        return err_set(err, ST_FORMAT,
+                       "'%s' is UTF-16 text; loaders read UTF-8 (iconv -f UTF-16 -t UTF-8)",
+                       d->map.path);
     }
     d->has_mark = str_starts(head, "\xef\xbb\xbf");
     d->at = d->has_mark ? 3 : 0;

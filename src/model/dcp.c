@@ -203,25 +203,59 @@ static bool matches_file(struct str bytes, const char *path)
     return str_ends(str_of(path), ".distcp");
 }
 
+/* A checksum of one item's archive. */
+struct sum {
+    const char *item; /* its name */
+    uint64_t at;      /* of the item in the file */
+    const struct torch_file *archive;
+    size_t member;
+};
+
+struct distcp {
+    VEC_OF(struct sum) sums;
+};
+
+static size_t sum_count(const struct tensor_file *f)
+{
+    const struct distcp *d = f->own;
+    return d->sums.count;
+}
+
+static enum status check_sum(const struct tensor_file *f, size_t index, struct err *err)
+{
+    const struct distcp *d = f->own;
+    const struct sum *s = &d->sums.items[index];
+    enum status status = torch_check_sum(s->archive, &f->map, s->at, s->member, err);
+    if (status != ST_OK && err != NULL) {
+        struct arena *a = arena_new(0);
+        status = err_context(err, "Item \"%s\"", issue_text(a, str_of(s->item)));
+        arena_free(a);
+    }
+    return status;
+}
+
 /* Tensors of one item, their places moved to where the item lies. */
-static void add_item(struct tensor_file *f, const struct dcp_item *it, size_t *capacity,
-                     struct issues *issues)
+static void add_item(struct tensor_file *f, struct distcp *sums, const struct dcp_item *it,
+                     size_t *capacity, struct issues *issues)
 {
     struct str bytes;
-    struct torch_file t;
+    struct torch_file *archive = arena_alloc(f->arena, sizeof *archive);
     struct err err = {.status = ST_OK};
     const char *name = str_dup(f->arena, it->name);
     if (it->at > f->map.n || it->length > f->map.n - it->at) {
         return; /* the folder's check says so */
     }
     bytes = str_slice(file_map_str(&f->map), it->at, it->at + it->length);
-    if (torch_read(f->arena, bytes, issues, &t, &err) != ST_OK) {
+    if (torch_read(f->arena, bytes, issues, archive, &err) != ST_OK) {
         issue_add(issues, SEVERITY_ERROR, "dcp-item-damaged", "An item is damaged",
-                  "\"%s\" at %" PRIu64 ": %s.", issue_text(f->arena, it->name), it->at, err.text);
+                  "At byte %" PRIu64 ": %s.", it->at, err.text);
         return;
     }
-    (void)torch_verify_bytes(&t, issues);
-    for (size_t i = 0; i < t.count; i++) {
+    for (size_t i = 0; i < torch_sum_count(archive); i++) {
+        *VEC_PUSH(f->arena, &sums->sums) = (struct sum){
+            .item = name, .at = it->at, .archive = archive, .member = i};
+    }
+    for (size_t i = 0; i < archive->count; i++) {
         if (f->count == *capacity) {
             size_t more = *capacity == 0 ? 64 : *capacity * 2;
             f->tensors = arena_grow(f->arena, f->tensors, *capacity * sizeof *f->tensors,
@@ -229,7 +263,7 @@ static void add_item(struct tensor_file *f, const struct dcp_item *it, size_t *c
             *capacity = more;
         }
         struct tensor *to = &f->tensors[f->count++];
-        *to = t.tensors[i];
+        *to = archive->tensors[i];
         to->offset += it->at;
         const char *place = it->offsets != NULL ? tensor_shape_text(f->arena, it->offsets, it->rank)
                                                 : "";
@@ -281,12 +315,15 @@ static enum status read_own_items(struct tensor_file *f, struct arena *scratch,
         return err_set(err, ST_FORMAT, "'%s': no readable .metadata beside it", f->map.path);
     }
     size_t capacity = 0;
+    struct distcp *d = arena_alloc(f->arena, sizeof *d);
+    *d = (struct distcp){0};
+    f->own = d;
     for (size_t i = 0; i < m.item_count; i++) {
         if (str_eq(m.items[i].path, own)) {
             /* A note for each of a thousand items would say the same. */
             struct issues inner;
             issues_init(&inner, f->arena, NULL);
-            add_item(f, &m.items[i], &capacity, &inner);
+            add_item(f, d, &m.items[i], &capacity, &inner);
             for (size_t k = 0; k < inner.list.count; k++) {
                 const struct finding *one = &inner.list.items[k];
                 if (one->severity != SEVERITY_NOTE) {
@@ -309,5 +346,8 @@ static enum status read_file(struct tensor_file *f, struct issues *issues, struc
     return st;
 }
 
-const struct tensor_format tensor_format_distcp = {
-    .name = "distcp", .matches = matches_file, .read = read_file};
+const struct tensor_format tensor_format_distcp = {.name = "distcp",
+                                                   .matches = matches_file,
+                                                   .read = read_file,
+                                                   .sum_count = sum_count,
+                                                   .check_sum = check_sum};

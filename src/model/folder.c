@@ -15,7 +15,7 @@ static const struct folder_kind *const kinds[] = {
 static const struct fs live = {.prefix = ""};
 
 enum {
-    MAX_TEXT = 1 << 20,
+    MAX_TEXT = 512 << 20, /* trainer_state.json of a long run has a line for every step */
     MAX_JSON = 64 << 20
 };
 

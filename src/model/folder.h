@@ -61,7 +61,7 @@ struct folder_torch {
 bool folder_torch_open(const struct folder *f, const char *name, struct folder_torch *ret);
 void folder_torch_close(struct folder_torch *t);
 
-/* A small text file, trimmed; false when missing, larger than 1 MiB or unreadable. */
+/* A text file, trimmed; false when missing, larger than 512 MiB or unreadable. */
 bool folder_text(const struct folder *f, const char *name, struct str *ret);
 
 /* A JSON file as a document; false when missing or broken. */

@@ -461,6 +461,40 @@ static void check_left_out(struct merging *m)
     }
 }
 
+/* Embeddings are changed by a pair of other names, whose product is not held against them here. */
+static bool is_embedding_pair(struct merging *m, const char *name)
+{
+    static const char *const halves[] = {".lora_embedding_A", ".lora_embedding_B"};
+    struct str module = str_of(name);
+    if (!str_ends(module, ".weight")) {
+        return false;
+    }
+    module.n -= strlen(".weight");
+    bool both = true;
+    for (size_t i = 0; i < ARRAY_LEN(halves); i++) {
+        struct tensor_place *half = tensor_names_find(
+            &m->adapter.names, arena_fmt(m->base->arena, "%.*s%s", STR_ARG(module), halves[i]));
+        both = both && half != NULL;
+        if (half != NULL) {
+            half->taken = true;
+        }
+    }
+    if (both) {
+        issue_add(m->base->issues, SEVERITY_UNKNOWN, "merge-unread",
+                  "a merged module could not be compared",
+                  "'%s' is an embedding with an adapter: such merges are not computed here.",
+                  issue_text(m->base->arena, str_of(name)));
+    }
+    return both;
+}
+
+/* A copy of the base's weight that PEFT keeps beside a pair (save_embedding_layers). */
+static bool is_copy_of_base(const struct merging *m, const struct tensor_place *p)
+{
+    const struct tensor_place *old = tensor_names_find(&m->in_base, p->tensor->name);
+    return str_has(str_of(p->tensor->name), ".base_layer.") && old != NULL && same_values(old, p);
+}
+
 /* Tensors that no pair changes: the adapter's own where it kept them whole, else the base's. */
 static void check_others(struct merging *m)
 {
@@ -477,6 +511,9 @@ static void check_others(struct merging *m)
         if (kept != NULL) {
             kept->taken = true;
         }
+        if (is_embedding_pair(m, name)) {
+            continue;
+        }
         if (want == NULL || !same_values(want, new)) {
             issue_add(issues, SEVERITY_ERROR, "merge-other-tensor",
                       "a tensor that the adapter does not change differs",
@@ -488,7 +525,7 @@ static void check_others(struct merging *m)
     }
     for (size_t i = 0; i < m->adapter.names.all.count; i++) {
         const struct tensor_place *p = m->adapter.names.all.items[i];
-        if (!p->taken) {
+        if (!p->taken && !is_copy_of_base(m, p)) {
             issue_add(issues, SEVERITY_UNKNOWN, "merge-unread",
                       "a part of the adapter was not compared",
                       "'%s' is no half of a pair and no tensor of the merged model.",

@@ -7,6 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/fs.h"
+
 #include "model/architecture.h"
 #include "model/folder.h"
 #include "model/tok.h"
@@ -98,6 +100,24 @@ static const char *foreign_prefix(const struct check *c)
         const char *name = arena_fmt(c->f->arena, "%s%s", prefixes[i], c->want.embedding);
         if (find(c, name, &file) != NULL && find(c, c->want.embedding, &file) == NULL) {
             return prefixes[i];
+        }
+    }
+    return NULL;
+}
+
+/* What a wrapper puts into the middle of names, and the first name that has it; NULL when none has. */
+static const char *wrapper_inside(const struct check *c, const char **ret_name)
+{
+    static const char *const parts[] = {"_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
+                                        "_orig_mod."};
+    for (size_t i = 0; i < c->file_count; i++) {
+        for (size_t k = 0; k < c->files[i]->count; k++) {
+            for (size_t p = 0; p < ARRAY_LEN(parts); p++) {
+                *ret_name = c->files[i]->tensors[k].name;
+                if (str_has(str_of(*ret_name), parts[p])) {
+                    return parts[p];
+                }
+            }
         }
     }
     return NULL;
@@ -244,30 +264,60 @@ static void check_weights(struct check *c, const struct tree *config)
     note_dropped_heads(c, config);
 }
 
+/* "docker -v" makes a folder of what is not there. Links that lead nowhere are told elsewhere. */
+static void check_place(const struct folder *f)
+{
+    static const struct fs live = {.prefix = ""};
+    if (fs_is_dir(&live, f->arena, folder_join(f, "model.safetensors"))) {
+        folder_issue(f, SEVERITY_ERROR, "weights-are-folder", "A folder in the place of weights",
+                     "model.safetensors",
+                     "model.safetensors is a folder: no loader finds weights. A container that "
+                     "mounts a file which is not there makes one.");
+    }
+}
+
+static void check_architecture(struct check *c, const struct tree *config)
+{
+    const char *name;
+    const char *part = wrapper_inside(c, &name);
+    if (part != NULL) {
+        folder_issue(c->f, SEVERITY_ERROR, "config-names-prefixed",
+                     "The names of the tensors carry a prefix", "config.json",
+                     "'%s' is in the names of tensors ('%s'): a wrapper's state was saved. Loading "
+                     "finds none of these and fills the model with random numbers.",
+                     part, shown(c, name));
+        return;
+    }
+    struct err err = {0};
+    enum status status = architecture_read(c->f->arena, config, &c->want, &err);
+    if (status == ST_OK) {
+        check_weights(c, config);
+    } else if (status == ST_UNSUPPORTED) {
+        folder_issue(c->f, SEVERITY_NOTE, "config-not-compared",
+                     "Names and shapes were not held against config.json", "config.json",
+                     "Not compared: %s.", issue_text(c->f->arena, str_of(err.text)));
+    } else {
+        folder_issue(c->f, SEVERITY_ERROR, "config-broken", "config.json is broken", "config.json",
+                     "It describes no model: %s.", err.text);
+    }
+}
+
 static void check(const struct folder *f)
 {
     struct check c = {.f = f};
-    struct err err = {0};
     const struct tree *config;
+    uint64_t size;
+    if (folder_has(f, "model.safetensors") && !folder_size(f, "model.safetensors", &size)) {
+        check_place(f);
+        return;
+    }
     if (!folder_json(f, "config.json", &config)) {
         folder_issue(f, SEVERITY_ERROR, "config-broken", "config.json is broken", "config.json",
                      "It cannot be read as JSON: no library loads this model.");
         return;
     }
-    enum status status = architecture_read(f->arena, config, &c.want, &err);
-    if (status == ST_UNSUPPORTED) {
-        folder_issue(f, SEVERITY_NOTE, "config-not-compared",
-                     "Names and shapes were not held against config.json", "config.json",
-                     "Not compared: %s.", issue_text(f->arena, str_of(err.text)));
-        return;
-    }
-    if (status != ST_OK) {
-        folder_issue(f, SEVERITY_ERROR, "config-broken", "config.json is broken", "config.json",
-                     "It describes no model: %s.", err.text);
-        return;
-    }
     if (open_files(&c)) {
-        check_weights(&c, config);
+        check_architecture(&c, config);
     }
     for (size_t i = 0; i < c.file_count; i++) {
         tensor_file_close(c.files[i]);

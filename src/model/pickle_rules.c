@@ -55,6 +55,12 @@ static bool below(struct str module, const char *parent)
     return str_starts(module, parent) && (module.n == n || module.p[n] == '.');
 }
 
+/* Classes of torch's own modules: torch.save(model) instead of its state_dict(). */
+static bool is_module_class(struct str module, struct str name)
+{
+    return below(module, "torch.nn.modules") && is_class_name(name);
+}
+
 static const struct row *find_known(struct str module, struct str name)
 {
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
@@ -72,7 +78,7 @@ enum pickle_standing pickle_standing_of(struct str module, struct str name)
     if (find_allowed(module, name) != NULL) {
         return PICKLE_ALLOWED;
     }
-    if (find_known(module, name) != NULL) {
+    if (find_known(module, name) != NULL || is_module_class(module, name)) {
         return PICKLE_KNOWN;
     }
     for (size_t i = 0; i < ARRAY_LEN(dangerous); i++) {
@@ -83,6 +89,23 @@ enum pickle_standing pickle_standing_of(struct str module, struct str name)
         }
     }
     return PICKLE_OUTSIDE;
+}
+
+static void issue_module(struct pickle_machine *m, const struct pickle_global *g)
+{
+    size_t classes = 0;
+    for (size_t i = 0; i < m->pickle->globals.count; i++) {
+        const struct pickle_global *other = m->pickle->globals.items[i];
+        classes += is_module_class(other->module, other->name);
+    }
+    if (classes == 1) { /* the first of this pickle */
+        pickle_issue(m, SEVERITY_WARNING, "torch-whole-model",
+                     "A whole model was saved, not its weights",
+                     "it builds objects of %s.%s and perhaps of other classes. torch.load refuses "
+                     "it since 2.6 unless weights_only=False, and then needs the same classes",
+                     issue_text(m->arena, g->module), issue_text(m->arena, g->name));
+        issue_remedy(m->issues, "torch.save(model.state_dict(), ...), or safetensors.");
+    }
 }
 
 static void issue_outside(struct pickle_machine *m, const struct pickle_global *g)
@@ -128,6 +151,8 @@ enum status pickle_name(struct pickle_machine *m, struct str module, struct str 
         if (g->standing >= PICKLE_OUTSIDE && !computed) {
             m->pickle->outside++;
             issue_outside(m, g);
+        } else if (is_module_class(module, name)) {
+            issue_module(m, g);
         }
     }
     g->uses++;

@@ -13,6 +13,48 @@
 
 static const struct fs live = {.prefix = ""};
 
+/* A file that numbers itself: <stem>-00001-of-00003<suffix> */
+enum {
+    PARTS_MAX = 4096 /* of one set; more are not looked for */
+};
+
+struct numbered {
+    struct str stem;
+    struct str suffix;
+    uint64_t number;
+    uint64_t count;
+};
+
+static bool five_digits(struct str s, uint64_t *ret)
+{
+    bool digits = s.n == 5;
+    for (size_t i = 0; digits && i < s.n; i++) {
+        digits = s.p[i] >= '0' && s.p[i] <= '9';
+    }
+    return digits && str_to_u64(s, 10, ret) == ST_OK;
+}
+
+static bool is_numbered(const char *name, struct numbered *ret)
+{
+    struct str s = str_of(name);
+    size_t of = str_find(s, "-of-", 0);
+    if (of == SIZE_MAX || of < 6 || s.p[of - 6] != '-' || s.n < of + 9 ||
+        !five_digits(str_slice(s, of - 5, of), &ret->number) ||
+        !five_digits(str_slice(s, of + 4, of + 9), &ret->count)) {
+        return false;
+    }
+    ret->stem = str_slice(s, 0, of - 6);
+    ret->suffix = str_slice(s, of + 9, s.n);
+    return true;
+}
+
+/* Files that lie in the folder itself. */
+static bool lies_in(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/' && strchr(path + n + 1, '/') == NULL;
+}
+
 struct index {
     struct checkpoint *c;
     const char *folder;
@@ -107,6 +149,39 @@ static void check_total(struct index *x, const struct tree *metadata)
     }
 }
 
+/* What lies beside the shards of an index and is no part of it: parts of another count, and one file
+ * with the whole. `files` are the names in the index. */
+static void check_beside(const struct index *x, const char *name, struct map *files)
+{
+    static const char end[] = ".index.json";
+    struct str whole = str_slice(str_of(name), 0, strlen(name) - (sizeof end - 1));
+    for (size_t i = 0; i < x->c->files.count; i++) {
+        const char *path = x->c->files.items[i].path;
+        const char *base = path + strlen(x->folder) + 1;
+        struct numbered n;
+        if (!lies_in(path, x->folder) || map_get(files, str_of(base)) != NULL) {
+            continue;
+        }
+        x->c->issues->file = path;
+        if (str_is(whole, base)) {
+            issue_add(x->c->issues, SEVERITY_WARNING, "weights-twice",
+                      "One file of weights beside shards",
+                      "'%s' and '%s' are both here: from_pretrained() takes the one file and never "
+                      "opens the shards, others do it the other way round.",
+                      base, name);
+        } else if (is_numbered(base, &n) &&
+                   str_eq(str_of(arena_fmt(x->c->arena, "%.*s%.*s", STR_ARG(n.stem),
+                                           STR_ARG(n.suffix))),
+                          whole)) {
+            issue_add(x->c->issues, SEVERITY_WARNING, "shard-leftover",
+                      "A shard that the index does not name",
+                      "'%s' is left from another save: a loader that takes every file of this form "
+                      "mixes two models.",
+                      shown(x, base));
+        }
+    }
+}
+
 static void check_index(struct checkpoint *c, const char *folder, const char *name)
 {
     struct err err;
@@ -145,43 +220,10 @@ static void check_index(struct checkpoint *c, const char *folder, const char *na
         }
     }
     check_total(&x, tree_get(doc, "metadata"));
+    check_beside(&x, name, files);
 }
 
-/* ---- files that number themselves: <stem>-00001-of-00003<suffix> ---- */
-
-enum {
-    PARTS_MAX = 4096 /* of one set; more are not looked for */
-};
-
-struct numbered {
-    struct str stem;
-    struct str suffix;
-    uint64_t number;
-    uint64_t count;
-};
-
-static bool five_digits(struct str s, uint64_t *ret)
-{
-    bool digits = s.n == 5;
-    for (size_t i = 0; digits && i < s.n; i++) {
-        digits = s.p[i] >= '0' && s.p[i] <= '9';
-    }
-    return digits && str_to_u64(s, 10, ret) == ST_OK;
-}
-
-static bool is_numbered(const char *name, struct numbered *ret)
-{
-    struct str s = str_of(name);
-    size_t of = str_find(s, "-of-", 0);
-    if (of == SIZE_MAX || of < 6 || s.p[of - 6] != '-' || s.n < of + 9 ||
-        !five_digits(str_slice(s, of - 5, of), &ret->number) ||
-        !five_digits(str_slice(s, of + 4, of + 9), &ret->count)) {
-        return false;
-    }
-    ret->stem = str_slice(s, 0, of - 6);
-    ret->suffix = str_slice(s, of + 9, s.n);
-    return true;
-}
+/* ---- without an index ---- */
 
 /* Every part from 1 on must be there; told once a set. */
 static void check_numbered(struct checkpoint *c, size_t file, struct map *sets)
@@ -211,6 +253,18 @@ static void check_numbered(struct checkpoint *c, size_t file, struct map *sets)
         missing += !there;
     }
     arena_rewind(c->arena, mark);
+    bool transformers = str_is(n.stem, "model") || str_is(n.stem, "pytorch_model");
+    if (missing == 0 && n.count > 1 && transformers &&
+        fs_exists(&live, c->arena,
+                  arena_fmt(c->arena, "%.*sconfig.json", (int)(name - path), path))) {
+        c->issues->file = path;
+        issue_add(c->issues, SEVERITY_WARNING, "index-missing",
+                  "the index of the shards is missing",
+                  "All %" PRIu64 " parts are here, and no %.*s%.*s.index.json: from_pretrained() "
+                  "finds no weights in this folder.",
+                  n.count, STR_ARG(n.stem), STR_ARG(n.suffix));
+        c->issues->file = c->path;
+    }
     if (missing != 0) {
         c->issues->file = path;
         issue_add(c->issues, SEVERITY_ERROR, "shard-missing", "parts of a model are missing",
@@ -232,13 +286,6 @@ static bool has_index(struct checkpoint *c, const char *folder)
         any = any || fs_exists(&live, c->arena, arena_fmt(c->arena, "%s/%s", folder, names[i]));
     }
     return any;
-}
-
-/* Files that lie in the folder itself. */
-static bool lies_in(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    return strncmp(path, folder, n) == 0 && path[n] == '/' && strchr(path + n + 1, '/') == NULL;
 }
 
 void checkpoint_check_shards(struct checkpoint *c)

@@ -5,6 +5,7 @@
  */
 #include "model/tensor_block.h"
 
+#include <math.h>
 #include <stdint.h>
 
 #include "base/attr.h"
@@ -209,8 +210,34 @@ static const struct {
     [40] = {tensor_nvfp4},
 };
 
+/* An exponent; all bits set are NaN. (OCP Microscaling Formats 1.0) */
+static void e8m0(const unsigned char *p, float *ret)
+{
+    ret[0] = *p == 0xff ? NAN : (float)ldexp(1.0, (int)*p - 127);
+}
+
+/* Sign, two bits of exponent (bias 1), one of mantissa; no NaN, no infinity. (ibid.) */
+static void e2m1(const unsigned char *p, float *ret)
+{
+    static const float magnitudes[8] = {0, .5F, 1, 1.5F, 2, 3, 4, 6};
+    for (unsigned i = 0; i < 2; i++) {
+        unsigned q = i == 0 ? *p & 15U : (unsigned)(*p >> 4);
+        ret[i] = (q & 8U) != 0 ? -magnitudes[q & 7U] : magnitudes[q & 7U];
+    }
+}
+
+static const struct {
+    void (*values)(const unsigned char *p, float *ret);
+} small_readers[TENSOR_SMALL_COUNT] = {
+    [TENSOR_SMALL_E8M0] = {e8m0},
+    [TENSOR_SMALL_E2M1] = {e2m1},
+};
+
 bool tensor_block_readable(const struct tensor_type *t)
 {
+    if (t->small != TENSOR_SMALL_NONE) {
+        return true;
+    }
     return t->values == VALUES_BLOCKS && t->ggml >= 0 && (size_t)t->ggml < ARRAY_LEN(readers) &&
            readers[t->ggml].values != NULL;
 }
@@ -218,5 +245,9 @@ bool tensor_block_readable(const struct tensor_type *t)
 void tensor_block_values(const struct tensor_type *t, const unsigned char *p,
                          float ret_values[TENSOR_BLOCK_MAX])
 {
+    if (t->small != TENSOR_SMALL_NONE) {
+        small_readers[t->small].values(p, ret_values);
+        return;
+    }
     readers[t->ggml].values(p, ret_values);
 }

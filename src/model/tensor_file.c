@@ -157,7 +157,56 @@ void tensor_file_index(struct tensor_file *f, struct issues *issues)
     }
 }
 
+/* ---- checksums ---- */
+
+void tensor_file_add_sum(struct issues *issues, const struct err *err)
+{
+    bool changed = err->status == ST_FORMAT;
+    issue_add(issues, SEVERITY_ERROR, changed ? "zip-crc" : "file-cut-while-read",
+              changed ? "Bytes changed after they were written"
+                      : "a file was truncated, or its disk failed, while it was being read",
+              "%s.", err->text);
+}
+
+void tensor_file_check_sums(const struct tensor_file *f, struct issues *issues)
+{
+    size_t count = f->format->sum_count != NULL ? f->format->sum_count(f) : 0;
+    for (size_t i = 0; i < count; i++) {
+        struct err err;
+        if (f->format->check_sum(f, i, &err) != ST_OK) {
+            tensor_file_add_sum(issues, &err);
+        }
+    }
+}
+
 /* ---- values ---- */
+
+const struct tensor *tensor_parts(struct arena *a, const struct tensor *t)
+{
+    if (t->type->values != VALUES_PAIRS || t->rank == TENSOR_RANK_MAX) {
+        return t;
+    }
+    struct tensor *p = arena_alloc(a, sizeof *p);
+    *p = *t;
+    uint64_t *shape = arena_array(a, t->rank + 1, sizeof *shape);
+    int64_t *stride = t->stride != NULL ? arena_array(a, t->rank + 1, sizeof *stride) : NULL;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        shape[d] = t->shape[d];
+        if (stride != NULL) {
+            stride[d] = 2 * t->stride[d];
+        }
+    }
+    shape[t->rank] = 2;
+    if (stride != NULL) {
+        stride[t->rank] = 1;
+    }
+    p->shape = shape;
+    p->stride = stride;
+    p->rank++;
+    p->elements *= 2;
+    p->type = tensor_type_plain(t->type->dtype);
+    return p;
+}
 
 /* Where element number `index` in row-major order of the shape lies, in elements from the first. */
 static int64_t strided_place(const struct tensor *t, uint64_t index)

@@ -76,8 +76,10 @@ struct tensor_format {
     /* Fills tensors, by_name, meta. What is wrong goes to `issues`; fails only when no tensor list
      * could be made. Tensors that are listed but not all there have present = false. */
     enum status (*read)(struct tensor_file *f, struct issues *issues, struct err *err);
-    /* Compares the checksums the format carries, reading every byte; NULL when it has none. */
-    void (*check_bytes)(const struct tensor_file *f, struct issues *issues);
+    /* Checksums that the file carries: their number, and whether the bytes of one are still those that
+     * were written (ST_FORMAT: no; err names them). Several threads may ask at once. NULL: it has none. */
+    size_t (*sum_count)(const struct tensor_file *f);
+    enum status (*check_sum)(const struct tensor_file *f, size_t index, struct err *err);
 };
 
 /* The format that claims the bytes, or NULL. */
@@ -98,8 +100,18 @@ enum status tensor_file_from_bytes(struct arena *a, const char *name, struct str
 /* NULL is fine. The record stays readable, its bytes do not. */
 void tensor_file_close(struct tensor_file *f);
 
+/* Compares all checksums that the file carries; what differs becomes an issue. */
+void tensor_file_check_sums(const struct tensor_file *f, struct issues *issues);
+
+/* An issue of one checksum, after check_sum() failed with `err`. */
+void tensor_file_add_sum(struct issues *issues, const struct err *err);
+
 /* By its exact name; NULL when there is none. */
 const struct tensor *tensor_find(const struct tensor_file *f, const char *name);
+
+/* The tensor as real numbers: itself, or of complex ones a view with a last dimension of real and
+ * imaginary parts, on the arena. */
+const struct tensor *tensor_parts(struct arena *a, const struct tensor *t);
 
 /* True when the values can be read: the bytes are there, of a plain type or of blocks that
  * tensor_block.h knows. */

@@ -14,6 +14,16 @@
   .name = name_, .per_block = elements, .block_bytes = bytes, .values = VALUES_OPAQUE, .ggml = -1, \
   .safetensors = true                                                                              \
  }
+#define PAIRS(name_, dtype_, bytes, safetensors_)                                               \
+ {                                                                                              \
+  .name = name_, .per_block = 1, .block_bytes = bytes, .values = VALUES_PAIRS, .dtype = dtype_, \
+  .ggml = -1, .safetensors = safetensors_                                                       \
+ }
+#define SMALL(name_, elements, kind)                                                              \
+ {                                                                                                \
+  .name = name_, .per_block = elements, .block_bytes = 1, .values = VALUES_BLOCKS, .small = kind, \
+  .ggml = -1, .safetensors = true                                                                 \
+ }
 #define BLOCKS(name_, elements, bytes, ggml_)                                          \
  {                                                                                     \
   .name = name_, .per_block = elements, .block_bytes = bytes, .values = VALUES_BLOCKS, \
@@ -38,11 +48,19 @@ static const struct tensor_type types[] = {
     PLAIN("U16", DTYPE_U16, 2, -1),
     PLAIN("U8", DTYPE_U8, 1, -1),
     PLAIN("BOOL", DTYPE_BOOL, 1, -1),
-    OPAQUE("C64", 1, 8),
-    OPAQUE("F8_E8M0", 1, 1),
+    PAIRS("C64", DTYPE_F32, 8, true),
+    PAIRS("C128", DTYPE_F64, 16, false),
+    SMALL("F8_E8M0", 1, TENSOR_SMALL_E8M0),
     OPAQUE("F6_E2M3", 4, 3),
     OPAQUE("F6_E3M2", 4, 3),
-    OPAQUE("F4", 2, 1),
+    SMALL("F4", 2, TENSOR_SMALL_E2M1),
+    /* torch counts pairs of F4 as elements; all that is known of one is whether it is zero */
+    {.name = "F4_X2",
+     .per_block = 1,
+     .block_bytes = 1,
+     .values = VALUES_PLAIN,
+     .dtype = DTYPE_U8,
+     .ggml = -1},
     BLOCKS("Q4_0", 32, 18, 2),
     BLOCKS("Q4_1", 32, 20, 3),
     BLOCKS("Q5_0", 32, 22, 6),
@@ -75,6 +93,16 @@ const struct tensor_type *tensor_type_safetensors(struct str name)
 {
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         if (types[i].safetensors && str_is(name, types[i].name)) {
+            return &types[i];
+        }
+    }
+    return NULL;
+}
+
+const struct tensor_type *tensor_type_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(types); i++) {
+        if (str_is(str_of(name), types[i].name)) {
             return &types[i];
         }
     }

@@ -18,7 +18,16 @@
 enum tensor_values {
     VALUES_PLAIN = 0, /* one of base/dtype.h: `dtype` is valid, values can be read */
     VALUES_OPAQUE,    /* size is known, values are not looked at */
-    VALUES_BLOCKS     /* quantised blocks with scales */
+    VALUES_BLOCKS,    /* quantised blocks with scales, or elements that are no whole bytes */
+    VALUES_PAIRS      /* complex: two of `dtype`, read as a further dimension (tensor_parts()) */
+};
+
+/* Types of blocks that GGUF has no number for. */
+enum tensor_small {
+    TENSOR_SMALL_NONE = 0,
+    TENSOR_SMALL_E8M0, /* powers of two that scale other tensors */
+    TENSOR_SMALL_E2M1, /* two in a byte, the lower half first */
+    TENSOR_SMALL_COUNT
 };
 
 struct tensor_type {
@@ -26,13 +35,17 @@ struct tensor_type {
     uint32_t per_block; /* elements of the smallest addressable unit */
     uint32_t block_bytes;
     enum tensor_values values;
-    enum dtype dtype; /* VALUES_PLAIN */
+    enum dtype dtype; /* VALUES_PLAIN, VALUES_PAIRS */
     int ggml;         /* number in GGUF files, -1 when it has none */
     bool safetensors; /* the name is one of that format */
+    enum tensor_small small;
 };
 
 /* By the name in safetensors files; NULL when that format has no such type. */
 const struct tensor_type *tensor_type_safetensors(struct str name);
+
+/* By the name of any row; NULL when there is none. */
+const struct tensor_type *tensor_type_named(const char *name);
 
 /* By the number in GGUF files; NULL for numbers that are unknown or were removed from the format. */
 const struct tensor_type *tensor_type_ggml(uint32_t number);

@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 
+#include "model/checkpoint.h"
 #include "model/gguf_tokenizer.h"
 #include "model/tok_parts.h"
 
@@ -187,6 +188,14 @@ static enum status read_file(struct tokenizer *t, struct arena *a, struct str te
     }
     if (start.n == 0) {
         return err_set(err, ST_FORMAT, "%s is empty", t->path);
+    }
+    const char *foreign = checkpoint_foreign(start);
+    if (foreign != NULL) {
+        return err_set(err, ST_FORMAT, "%s is %s, not a tokenizer: fetch it again", t->path,
+                       foreign);
+    }
+    if (start.p[0] != '{' && str_ends(str_of(t->path), ".json")) {
+        return err_set(err, ST_FORMAT, "%s is no JSON object, as a tokenizer.json is", t->path);
     }
     if (start.p[0] == '{') {
         return tok_json_read(t, a, text, err);

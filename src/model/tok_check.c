@@ -383,6 +383,78 @@ static struct str template_in(const struct tree *config)
     return str_of(text);
 }
 
+/* The word behind "{%", a dash or a plus, and spaces. */
+static struct str tag_word(struct str template, size_t at)
+{
+    at += 2;
+    at += at < template.n && (template.p[at] == '-' || template.p[at] == '+');
+    while (at < template.n && strchr(" \t\r\n", template.p[at]) != NULL) {
+        at++;
+    }
+    size_t end = at;
+    while (end < template.n && template.p[end] >= 'a' && template.p[end] <= 'z') {
+        end++;
+    }
+    return str_slice(template, at, end);
+}
+
+/* The template without its comments, which may hold tags. */
+static struct str without_comments(struct arena *a, struct str template)
+{
+    struct strbuf out;
+    strbuf_init(&out, a, template.n + 1);
+    for (size_t at = 0; at < template.n;) {
+        size_t comment = str_find(template, "{#", at);
+        size_t end = comment == SIZE_MAX ? SIZE_MAX : str_find(template, "#}", comment);
+        strbuf_add(&out, str_slice(template, at, end == SIZE_MAX ? template.n : comment));
+        at = end == SIZE_MAX ? template.n : end + 2;
+    }
+    return strbuf_str(&out);
+}
+
+/* A block that is opened more often than it is closed, or NULL. A template that quotes tags (raw) is not
+ * judged. */
+static const char *open_block(struct str template)
+{
+    static const char *const words[] = {"for", "if", "macro", "call", "filter", "generation"};
+    int depth[ARRAY_LEN(words)] = {0};
+    for (size_t i = 0; i + 1 < template.n; i++) {
+        if (template.p[i] == '{' && template.p[i + 1] == '%') {
+            struct str word = tag_word(template, i);
+            bool closes = str_starts(word, "end");
+            word = closes ? str_slice(word, 3, word.n) : word;
+            if (str_is(word, "raw")) {
+                return NULL;
+            }
+            for (size_t w = 0; w < ARRAY_LEN(words); w++) {
+                depth[w] += str_is(word, words[w]) ? (closes ? -1 : 1) : 0;
+            }
+        }
+    }
+    for (size_t w = 0; w < ARRAY_LEN(words); w++) {
+        if (depth[w] > 0) {
+            return words[w];
+        }
+    }
+    return NULL;
+}
+
+static void check_closed(struct tok_check *c)
+{
+    struct str text = without_comments(c->folder.arena, c->template_text);
+    const char *word = open_block(text);
+    if (count_of(text, "{%") != count_of(text, "%}") ||
+        count_of(text, "{{") > count_of(text, "}}")) {
+        folder_issue(&c->folder, SEVERITY_ERROR, "tokenizer-template-broken",
+                     "The chat template is broken", c->template_file,
+                     "It opens more tags than it closes: it was cut off.");
+    } else if (word != NULL) {
+        folder_issue(&c->folder, SEVERITY_ERROR, "tokenizer-template-broken",
+                     "The chat template is broken", c->template_file,
+                     "A {%% %s %%} in it is never closed: it was cut off.", word);
+    }
+}
+
 static void check_template(struct files *f)
 {
     struct tok_check *c = f->c;
@@ -409,12 +481,7 @@ static void check_template(struct files *f)
                      "tokenizer_config.json holds another one; chat_template.jinja wins in "
                      "transformers from 4.43 on, the other before.");
     }
-    if (count_of(c->template_text, "{%") != count_of(c->template_text, "%}") ||
-        count_of(c->template_text, "{{") > count_of(c->template_text, "}}")) {
-        folder_issue(&c->folder, SEVERITY_ERROR, "tokenizer-template-broken",
-                     "The chat template is broken", c->template_file,
-                     "It opens more tags than it closes: it was cut off.");
-    }
+    check_closed(c);
     check_template_tokens(c);
 }
 

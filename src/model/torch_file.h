@@ -68,8 +68,11 @@ bool torch_looks_like(struct str bytes);
 enum status torch_read(struct arena *a, struct str bytes, struct issues *issues,
                        struct torch_file *ret_file, struct err *err) MUST_USE;
 
-/* Compares the CRC-32 of every member of a ZIP form; true when there is nothing to compare. */
-bool torch_verify_bytes(const struct torch_file *f, struct issues *issues);
+/* CRC-32 of the members of the ZIP form: how many there are, and whether a member has its own.
+ * `at` is where the file's bytes lie in `map`. ST_FORMAT: the bytes are not those that were written. */
+size_t torch_sum_count(const struct torch_file *f);
+enum status torch_check_sum(const struct torch_file *f, const struct file_map *map, uint64_t at,
+                            size_t index, struct err *err) MUST_USE;
 
 /* A tensor by its path in the pickle ("model.wte.weight", "state.0.exp_avg"); NULL when absent. */
 const struct tensor *torch_find(const struct torch_file *f, const char *name);

@@ -44,10 +44,18 @@ static enum status read_tensors(struct tensor_file *f, struct issues *issues, st
     return ST_OK;
 }
 
-static void check_bytes(const struct tensor_file *f, struct issues *issues)
+static size_t sum_count(const struct tensor_file *f)
 {
-    (void)torch_verify_bytes(f->own, issues);
+    return torch_sum_count(f->own);
 }
 
-const struct tensor_format tensor_format_torch = {
-    .name = "torch", .matches = matches, .read = read_tensors, .check_bytes = check_bytes};
+static enum status check_sum(const struct tensor_file *f, size_t index, struct err *err)
+{
+    return torch_check_sum(f->own, &f->map, 0, index, err);
+}
+
+const struct tensor_format tensor_format_torch = {.name = "torch",
+                                                  .matches = matches,
+                                                  .read = read_tensors,
+                                                  .sum_count = sum_count,
+                                                  .check_sum = check_sum};

@@ -14,15 +14,29 @@
 enum {
     LEGACY_PROTOCOL = 1001,
     MAX_PICKLES = 64, /* behind each other */
-    MAGIC_SIZE = 15
+    PROTO_SIZE = 2,
+    FRAME_SIZE = 9,
+    MAGIC_SIZE = 13
 };
 
-/* PROTO 2, LONG1 of ten bytes: 0x1950a86a20f9469cfc6c, STOP */
-static const char magic[MAGIC_SIZE] = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+/* LONG1 of ten bytes: 0x1950a86a20f9469cfc6c, STOP */
+static const char magic[MAGIC_SIZE] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+
+/* Bytes of the magic number's pickle, 0 when it is none: PROTO 2 to 5, from 4 on with a frame around it
+ * (save(pickle_protocol=...)). */
+static size_t magic_size(struct str b)
+{
+    if (b.n < PROTO_SIZE + MAGIC_SIZE || b.p[0] != '\x80' || b.p[1] < 2 || b.p[1] > 5) {
+        return 0;
+    }
+    size_t at = PROTO_SIZE + (b.p[PROTO_SIZE] == '\x95' ? FRAME_SIZE : 0);
+    bool there = b.n >= at + MAGIC_SIZE && memcmp(b.p + at, magic, MAGIC_SIZE) == 0;
+    return there ? at + MAGIC_SIZE : 0;
+}
 
 static bool is_legacy(struct str b)
 {
-    return b.n >= MAGIC_SIZE && memcmp(b.p, magic, MAGIC_SIZE) == 0;
+    return magic_size(b) != 0;
 }
 
 bool torch_looks_like(struct str b)
@@ -197,7 +211,7 @@ enum status torch_read_legacy(struct torch_file *f, struct issues *issues, struc
     struct pickle p;
     struct pickle keys;
     int64_t protocol;
-    uint64_t at = MAGIC_SIZE;
+    uint64_t at = magic_size(f->bytes);
     f->form = TORCH_LEGACY;
     TRY(next_pickle(f, &at, "protocol number", issues, &p, err));
     if (!pickle_int(p.root, &protocol) || protocol != LEGACY_PROTOCOL) {

@@ -12,7 +12,7 @@
 static const struct {
     const char *storage; /* NULL: only as torch.<dtype> */
     const char *dtype;
-    const char *type; /* name in tensor_type.c's safetensors names */
+    const char *type; /* name in tensor_type.c */
 } types[] = {
     {"DoubleStorage", "float64", "F64"},
     {"FloatStorage", "float32", "F32"},
@@ -25,6 +25,12 @@ static const struct {
     {"ByteStorage", "uint8", "U8"},
     {"BoolStorage", "bool", "BOOL"},
     {"ComplexFloatStorage", "complex64", "C64"},
+    {"ComplexDoubleStorage", "complex128", "C128"},
+    {"QInt8Storage", NULL, "I8"},
+    {"QUInt8Storage", NULL, "U8"},
+    {"QInt32Storage", NULL, "I32"},
+    {"QUInt4x2Storage", NULL, "U8"},
+    {"QUInt2x4Storage", NULL, "U8"},
     {"UntypedStorage", NULL, "U8"},
     {NULL, "uint16", "U16"},
     {NULL, "uint32", "U32"},
@@ -34,6 +40,7 @@ static const struct {
     {NULL, "float8_e4m3fnuz", "F8_E4M3FNUZ"},
     {NULL, "float8_e5m2fnuz", "F8_E5M2FNUZ"},
     {NULL, "float8_e8m0fnu", "F8_E8M0"},
+    {NULL, "float4_e2m1fn_x2", "F4_X2"},
 };
 
 static const struct tensor_type *type_of(const struct pickle_value *global, bool dtype)
@@ -44,7 +51,7 @@ static const struct tensor_type *type_of(const struct pickle_value *global, bool
     for (size_t i = 0; i < ARRAY_LEN(types); i++) {
         const char *name = dtype ? types[i].dtype : types[i].storage;
         if (name != NULL && str_is(global->global->name, name)) {
-            return tensor_type_safetensors(str_of(types[i].type));
+            return tensor_type_named(types[i].type);
         }
     }
     return NULL;
@@ -205,6 +212,25 @@ static bool view_of(struct torch_file *f, const struct pickle_value *args, bool 
     return true;
 }
 
+/* A tensor of the meta device: dtype, shape, strides, and nothing else. */
+static bool without_values(struct torch_file *f, const struct pickle_value *args, struct tensor *t,
+                           struct issues *issues)
+{
+    uint64_t *shape;
+    t->type = type_of(pickle_arg(args, 0), true);
+    if (t->type == NULL || !read_dims(f->arena, pickle_arg(args, 1), &shape, &t->rank) ||
+        !tensor_elements(shape, t->rank, &t->elements)) {
+        return false;
+    }
+    t->shape = shape;
+    issue_add(issues, SEVERITY_ERROR, "torch-meta-tensor", "A tensor without values",
+              "Tensor \"%s\" %s was saved from the meta device: it has a shape, and its values are "
+              "in no file.",
+              issue_text(f->arena, str_of(t->name)),
+              tensor_shape_text(f->arena, t->shape, t->rank));
+    return true;
+}
+
 /* A storage saved by itself is a row of bytes. */
 static bool bare_storage(struct torch_file *f, const struct pickle_value *v, struct tensor *t,
                          struct issues *issues)
@@ -240,6 +266,9 @@ bool torch_tensor_of(struct torch_file *f, const struct pickle_value *v, struct 
         }
         if (str_is(name, "_rebuild_tensor_v3")) {
             return view_of(f, args, true, ret_tensor, issues);
+        }
+        if (str_is(name, "_rebuild_meta_tensor_no_storage")) {
+            return without_values(f, args, ret_tensor, issues);
         }
         const struct pickle_value *inner = NULL;
         if (str_is(name, "_rebuild_from_type_v2")) {

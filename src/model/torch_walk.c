@@ -20,6 +20,23 @@ struct walk {
     bool over; /* a ceiling was reached */
 };
 
+/* "state.12.square_avg", in a checkpoint of more "optimizer_states.0.state.12.square_avg": whatever an
+ * optimizer keeps of a parameter. */
+static bool is_state_of_parameter(struct str name)
+{
+    static const char part[] = "state.";
+    size_t at = str_starts(name, part) ? 0 : str_find(name, ".state.", 0);
+    if (at == SIZE_MAX) {
+        return false;
+    }
+    at += at == 0 ? sizeof part - 1 : sizeof part;
+    size_t digits = at;
+    while (digits < name.n && name.p[digits] >= '0' && name.p[digits] <= '9') {
+        digits++;
+    }
+    return digits > at && digits < name.n && name.p[digits] == '.';
+}
+
 static enum tensor_role role_of(const char *name)
 {
     static const struct {
@@ -28,6 +45,8 @@ static enum tensor_role role_of(const char *name)
     } parts[] = {
         {"exp_avg", TENSOR_OPTIMIZER},
         {"momentum_buffer", TENSOR_OPTIMIZER},
+        {"optim.state.", TENSOR_OPTIMIZER},
+        {"optimizer.state.", TENSOR_OPTIMIZER},
         {"fp32_groups", TENSOR_OPTIMIZER},
         {"fp32_flat_groups", TENSOR_OPTIMIZER},
         {"optimizer_state", TENSOR_OPTIMIZER},
@@ -37,13 +56,19 @@ static enum tensor_role role_of(const char *name)
         {"random_", TENSOR_STATE},
     };
     struct str n = str_of(name);
+    if (str_ends(n, ".step")) {
+        return TENSOR_STATE;
+    }
+    if (is_state_of_parameter(n)) {
+        return TENSOR_OPTIMIZER;
+    }
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (str_has(n, parts[i].part)) {
             return parts[i].role;
         }
     }
     return str_is(n, "cpu") || str_is(n, "cuda") || str_starts(n, "cuda.") || str_is(n, "step") ||
-                   str_ends(n, ".step") || str_ends(n, "numpy.1")
+                   str_ends(n, "numpy.1")
                ? TENSOR_STATE
                : TENSOR_WEIGHT;
 }

@@ -12,7 +12,8 @@
 
 enum {
     MAX_PICKLE = 1 << 30,
-    MAX_SMALL = 4096
+    MAX_SMALL = 4096,
+    WINDOW = 8 << 20
 };
 
 /* Name of a member behind "<folder>/", or an empty view when it lies elsewhere. */
@@ -180,9 +181,28 @@ static void check_members(struct torch_file *f, struct issues *issues)
     }
 }
 
+/* torch.export.save and AOTInductor write programs, with archives of tensors inside. */
+static bool is_exported(const struct torch_file *f)
+{
+    for (size_t i = 0; i < f->zip.count; i++) {
+        struct str text;
+        struct str name = f->zip.members[i].name;
+        if ((str_is(name, "archive_format") || str_ends(name, "/archive_format")) &&
+            zip_read(f->arena, &f->zip, i, MAX_SMALL, &text, NULL) == ST_OK) {
+            return str_is(str_trim(text), "pt2");
+        }
+    }
+    return false;
+}
+
 /* No data.pkl: whatever it is, pickles in it are looked at before it is refused. */
 static enum status refuse(struct torch_file *f, struct issues *issues, struct err *err)
 {
+    if (is_exported(f)) {
+        return err_set(
+            err, ST_UNSUPPORTED,
+            "a program that torch.export wrote (.pt2), not a checkpoint: it is not read");
+    }
     for (size_t i = 0; i < f->zip.count; i++) {
         struct str text;
         if (zip_read(f->arena, &f->zip, i, MAX_PICKLE / 16, &text, NULL) == ST_OK) {
@@ -204,12 +224,6 @@ static enum status read_pickle(struct torch_file *f, size_t at, struct issues *i
     if (st != ST_OK) {
         return err_context(err, "data.pkl");
     }
-    st = zip_verify(f->arena, &f->zip, at, err);
-    if (st != ST_OK) {
-        issue_add(issues, SEVERITY_ERROR, "zip-crc", "Bytes changed after they were written",
-                  "\"%s\": %s.", issue_text(f->arena, f->zip.members[at].name),
-                  err == NULL ? "CRC-32 differs" : err->text);
-    }
     st = pickle_read(f->arena, text, "data.pkl", PICKLE_LIMITS_DEFAULT, issues, &f->pickle, err);
     pickle_summary(&f->pickle, "data.pkl", issues);
     TRY(st);
@@ -226,6 +240,11 @@ enum status torch_read_zip(struct torch_file *f, struct issues *issues, struct e
 {
     f->form = TORCH_ZIP;
     TRY(zip_open(f->arena, f->bytes, issues, &f->zip, err));
+    if (f->zip.without_sums) {
+        issue_add(issues, SEVERITY_NOTE, "zip-without-checksums", "The archive has no checksums",
+                  "Every CRC-32 is 0, as torch.serialization.set_crc32_options(False) writes it: "
+                  "changed bytes cannot be told from others.");
+    }
     size_t at = find_pickle(f, issues);
     if (at == SIZE_MAX) {
         return refuse(f, issues, err);
@@ -242,18 +261,47 @@ enum status torch_read_zip(struct torch_file *f, struct issues *issues, struct e
     return ST_OK;
 }
 
-bool torch_verify_bytes(const struct torch_file *f, struct issues *issues)
+size_t torch_sum_count(const struct torch_file *f)
 {
-    bool fine = true;
-    for (size_t i = 0; f->form == TORCH_ZIP && i < f->zip.count; i++) {
-        struct err err;
-        if (!f->zip.members[i].readable) {
-            fine = false; /* its issue was added when the archive was opened */
-        } else if (zip_verify(f->arena, &f->zip, i, &err) != ST_OK) {
-            fine = false;
-            issue_add(issues, SEVERITY_ERROR, "zip-crc", "Bytes changed after they were written",
-                      "\"%s\": %s.", issue_text(f->arena, f->zip.members[i].name), err.text);
-        }
+    return f->form == TORCH_ZIP && !f->zip.without_sums ? f->zip.count : 0;
+}
+
+/* Window by window, so that no more of the file is held than that. */
+static enum status sum_stored(const struct zip_member *m, const struct file_map *map, uint64_t at,
+                              struct err *err)
+{
+    uint32_t crc = 0;
+    for (uint64_t from = 0; from < m->size; from += WINDOW) {
+        uint64_t n = m->size - from < WINDOW ? m->size - from : WINDOW;
+        uint64_t place = at + m->data_at + from;
+        TRY(file_map_populate(map, place, n, err));
+        crc = zip_crc(crc, (struct str){.p = (const char *)map->p + place, .n = (size_t)n});
+        file_map_release(map, place, n);
     }
-    return fine;
+    return zip_crc_judge(m, crc, err);
+}
+
+enum status torch_check_sum(const struct torch_file *f, const struct file_map *map, uint64_t at,
+                            size_t index, struct err *err)
+{
+    const struct zip_member *m = &f->zip.members[index];
+    enum status status = ST_OK;
+    struct arena *a = NULL;
+    if (!m->readable) {
+        return ST_OK; /* its issue was added when the archive was opened */
+    }
+    if (m->method == 0 && m->packed == m->size) {
+        status = sum_stored(m, map, at, err);
+    } else {
+        a = arena_new(0);
+        status = zip_verify(a, &f->zip, index, err);
+    }
+    if (status == ST_FORMAT && err != NULL) {
+        a = a == NULL ? arena_new(0) : a;
+        status = err_context(err, "\"%s\"", issue_text(a, m->name));
+    }
+    if (a != NULL) {
+        arena_free(a);
+    }
+    return status;
 }

@@ -29,6 +29,45 @@ static bool matches(const struct folder *f)
     return folder_has(f, "trainer_state.json");
 }
 
+/* The first record whose loss is NaN or infinite, or 0 beside a gradient of NaN: what a run that diverged
+ * goes on logging. An infinite norm alone is what a gradient scaler skips. */
+static void check_losses(const struct state *s, struct str history)
+{
+    struct json_scan list;
+    struct str key;
+    struct str record;
+    size_t bad = 0;
+    size_t all = 0;
+    struct str first = {.p = "", .n = 0};
+    if (!json_scan_open(&list, history)) {
+        return;
+    }
+    while (json_scan_next(&list, &key, &record)) {
+        struct json_scan one;
+        struct str value;
+        struct str step = STR("?");
+        struct str loss = {.p = "", .n = 0};
+        bool norm_is_nan = false;
+        for (bool any = json_scan_open(&one, record); any && json_scan_next(&one, &key, &value);) {
+            step = str_is(key, "step") ? value : step;
+            loss = str_is(key, "loss") ? value : loss;
+            norm_is_nan = norm_is_nan || (str_is(key, "grad_norm") && str_is(value, "NaN"));
+        }
+        bool zero = (str_is(loss, "0.0") || str_is(loss, "0")) && norm_is_nan;
+        all += loss.n > 0;
+        if (zero || str_is(loss, "NaN") || str_ends(loss, "Infinity")) {
+            first = bad++ == 0 ? step : first;
+        }
+    }
+    if (bad > 0) {
+        folder_issue(s->f, SEVERITY_WARNING, "trainer-loss-not-finite",
+                     "The run had diverged when this was saved", "trainer_state.json",
+                     "%zu of %zu logged losses are no finite number, or 0 with a gradient of NaN, "
+                     "the first at step %s.",
+                     bad, all, issue_text(s->f->arena, first));
+    }
+}
+
 /* global_step of trainer_state.json, which may hold bare NaN and so be no strict JSON. */
 static void read_step(struct state *s)
 {
@@ -45,6 +84,8 @@ static void read_step(struct state *s)
     while (json_scan_next(&scan, &key, &value)) {
         if (str_is(key, "global_step") && str_to_u64(value, 10, &s->step) == ST_OK) {
             s->has_step = true;
+        } else if (str_is(key, "log_history")) {
+            check_losses(s, value);
         }
     }
     if (!s->has_step || scan.broken) {
@@ -106,6 +147,8 @@ struct shapes {
     const char **items;
     size_t count;
     uint64_t elements;
+    const char **fused; /* of weights: the same without those of single experts */
+    size_t fused_count;
 };
 
 static int by_text(const void *a, const void *b)
@@ -113,11 +156,22 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* "model.layers.0.mlp.experts.3.w1.weight" */
+static bool of_one_expert(const char *name)
+{
+    static const char part[] = ".experts.";
+    struct str s = str_of(name);
+    size_t at = str_find(s, part, 0);
+    return at != SIZE_MAX && at + sizeof part - 1 < s.n && name[at + sizeof part - 1] >= '0' &&
+           name[at + sizeof part - 1] <= '9';
+}
+
 /* Shapes of all floating-point weights of the folder's safetensors files. */
 static bool weight_shapes(const struct folder *f, struct shapes *ret)
 {
     bool adapter = folder_has(f, "adapter_config.json");
-    struct shapes s = {.items = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.items)};
+    struct shapes s = {.items = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.items),
+                       .fused = arena_array(f->arena, MAX_PARAMETERS / 8, sizeof *s.fused)};
     for (size_t i = 0; i < f->count; i++) {
         struct str name = str_of(f->names[i]);
         struct tensor_file *file;
@@ -128,18 +182,46 @@ static bool weight_shapes(const struct folder *f, struct shapes *ret)
         for (size_t k = 0; k < file->count && s.count < MAX_PARAMETERS / 8; k++) {
             const struct tensor *t = &file->tensors[k];
             if (t->type->values == VALUES_PLAIN && dtype_info(t->type->dtype)->is_float) {
-                s.items[s.count++] = tensor_shape_text(f->arena, t->shape, t->rank);
+                s.items[s.count] = tensor_shape_text(f->arena, t->shape, t->rank);
+                if (!of_one_expert(t->name)) {
+                    s.fused[s.fused_count++] = s.items[s.count];
+                }
+                s.count++;
                 s.elements += t->elements;
             }
         }
         tensor_file_close(file);
     }
     qsort(s.items, s.count, sizeof *s.items, by_text);
+    qsort(s.fused, s.fused_count, sizeof *s.fused, by_text);
     *ret = s;
     return s.count > 0;
 }
 
-/* Every moment must be of a shape that a weight has, and no shape more often than weights have it. */
+/* The first moment for which no (or no further) weight of its shape is there; NULL when each has one.
+ * Both are sorted. With `fused`, moments of three dimensions and more are passed over. */
+static const char *unmatched(const struct shapes *moments, const char *const *weights, size_t count,
+                             bool fused)
+{
+    size_t w = 0;
+    for (size_t i = 0; i < moments->count; i++) {
+        const char *comma = strchr(moments->items[i], ',');
+        if (fused && comma != NULL && strchr(comma + 1, ',') != NULL) {
+            continue;
+        }
+        while (w < count && strcmp(weights[w], moments->items[i]) < 0) {
+            w++;
+        }
+        if (w == count || strcmp(weights[w], moments->items[i]) != 0) {
+            return moments->items[i];
+        }
+        w++;
+    }
+    return NULL;
+}
+
+/* Every moment must be of a shape that a weight has, and no shape more often than weights have it.
+ * transformers 5 trains the experts of a layer as one tensor and saves them one by one. */
 static void compare_shapes(const struct state *s, struct shapes *moments)
 {
     struct shapes weights;
@@ -147,19 +229,18 @@ static void compare_shapes(const struct state *s, struct shapes *moments)
         return;
     }
     qsort(moments->items, moments->count, sizeof *moments->items, by_text);
-    size_t w = 0;
-    for (size_t i = 0; i < moments->count; i++, w++) {
-        while (w < weights.count && strcmp(weights.items[w], moments->items[i]) < 0) {
-            w++;
-        }
-        if (w == weights.count || strcmp(weights.items[w], moments->items[i]) != 0) {
-            folder_issue(s->f, SEVERITY_ERROR, "trainer-optimizer-other-model",
-                         "The optimizer belongs to another model", "optimizer.pt",
-                         "It has a moment of shape %s for which the weights beside it have no (or "
-                         "no further) tensor.",
-                         moments->items[i]);
-            return;
-        }
+    const char *wrong = unmatched(moments, weights.items, weights.count, false);
+    if (wrong != NULL && weights.fused_count < weights.count &&
+        moments->elements <= weights.elements) {
+        wrong = unmatched(moments, weights.fused, weights.fused_count, true);
+    }
+    if (wrong != NULL) {
+        folder_issue(s->f, SEVERITY_ERROR, "trainer-optimizer-other-model",
+                     "The optimizer belongs to another model", "optimizer.pt",
+                     "It has a moment of shape %s for which the weights beside it have no (or "
+                     "no further) tensor.",
+                     wrong);
+        return;
     }
     if (moments->elements < weights.elements) {
         folder_issue(s->f, SEVERITY_NOTE, "trainer-frozen-weights",

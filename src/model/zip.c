@@ -420,8 +420,12 @@ enum status zip_open(struct arena *a, struct str bytes, struct issues *issues, s
                   "of it, and readers that begin at the first byte see another file.",
                   z.prefix);
     }
+    bool sums = false;
+    bool filled = false;
     for (size_t i = 0; i < z.count; i++) {
         struct zip_member *m = &z.members[i];
+        sums = sums || m->crc != 0;
+        filled = filled || m->size != 0;
         m->header_at = m->header_at <= bytes.n ? m->header_at + z.prefix : m->header_at;
         const char *local = check_local(bytes, &z, m);
         const char *alone = check_member(m);
@@ -432,6 +436,7 @@ enum status zip_open(struct arena *a, struct str bytes, struct issues *issues, s
                       "\"%s\": %s.", issue_text(a, m->name), wrong);
         }
     }
+    z.without_sums = filled && !sums;
     check_names(a, &z, issues);
     check_layout(a, &z, issues);
     *ret_zip = z;

@@ -37,7 +37,8 @@ struct zip {
     struct zip_member *members; /* in the order of the central directory */
     size_t count;
     uint64_t directory_at;
-    uint64_t prefix; /* bytes in front of the archive */
+    uint64_t prefix;   /* bytes in front of the archive */
+    bool without_sums; /* every CRC-32 is 0, and not because the members are empty */
 };
 
 /* True when the bytes begin like a ZIP archive with a member, which is how torch tells it. */
@@ -57,6 +58,10 @@ size_t zip_find(const struct zip *z, struct str name);
  * `ceiling` bytes. Does not check the CRC. */
 enum status zip_read(struct arena *a, const struct zip *z, size_t index, uint64_t ceiling,
                      struct str *ret_content, struct err *err) MUST_USE;
+
+/* The CRC-32 of bytes that follow those of `crc` (0 at first), and what it says about the member. */
+uint32_t zip_crc(uint32_t crc, struct str bytes);
+enum status zip_crc_judge(const struct zip_member *m, uint32_t crc, struct err *err) MUST_USE;
 
 /* Reads a member from end to end and compares its CRC-32 and size; ST_FORMAT when they differ. */
 enum status zip_verify(struct arena *scratch, const struct zip *z, size_t index,

@@ -123,9 +123,20 @@ enum status zip_read(struct arena *a, const struct zip *z, size_t index, uint64_
     return inflate_all(a, packed, m->size, ret_content, err);
 }
 
-static uint32_t crc_of(uint32_t crc, const char *p, size_t n)
+uint32_t zip_crc(uint32_t crc, struct str bytes)
 {
-    return (uint32_t)crc32_z(crc, (const Bytef *)p, n);
+    return (uint32_t)crc32_z(crc, (const Bytef *)bytes.p, bytes.n);
+}
+
+enum status zip_crc_judge(const struct zip_member *m, uint32_t crc, struct err *err)
+{
+    if (crc != m->crc) {
+        return err_set(err, ST_FORMAT,
+                       "CRC-32 is %08" PRIx32 ", stored %08" PRIx32
+                       ": its bytes changed after it was written",
+                       crc, m->crc);
+    }
+    return ST_OK;
 }
 
 enum status zip_verify(struct arena *scratch, const struct zip *z, size_t index, struct err *err)
@@ -136,7 +147,7 @@ enum status zip_verify(struct arena *scratch, const struct zip *z, size_t index,
     uint32_t crc = 0;
     uint64_t size = 0;
     if (m->method == 0) {
-        crc = crc_of(0, packed.p, packed.n);
+        crc = zip_crc(0, packed);
         size = packed.n;
     } else {
         struct arena_mark mark = arena_mark(scratch);
@@ -148,7 +159,7 @@ enum status zip_verify(struct arena *scratch, const struct zip *z, size_t index,
         while (!end && st == ST_OK && size <= m->size) {
             size_t got = 0;
             st = unpack_some(&u, (unsigned char *)chunk, CHUNK, &got, &end, err);
-            crc = st == ST_OK ? crc_of(crc, chunk, got) : crc;
+            crc = st == ST_OK ? zip_crc(crc, (struct str){.p = chunk, .n = got}) : crc;
             size += got;
         }
         size_t behind = u.packed.n + u.stream.avail_in;
@@ -163,11 +174,5 @@ enum status zip_verify(struct arena *scratch, const struct zip *z, size_t index,
         return err_set(err, ST_FORMAT,
                        "it holds another number of bytes than the %" PRIu64 " it claims", m->size);
     }
-    if (crc != m->crc) {
-        return err_set(err, ST_FORMAT,
-                       "CRC-32 is %08" PRIx32 ", stored %08" PRIx32
-                       ": its bytes changed after it was written",
-                       crc, m->crc);
-    }
-    return ST_OK;
+    return zip_crc_judge(m, crc, err);
 }

@@ -318,6 +318,24 @@ static enum status unknown_family(const char *name, const char *type, struct err
         name, type);
 }
 
+/* Heads that predict no next token: scores and classes. */
+static enum status check_class(const char *name, const struct tree *root, struct err *err)
+{
+    static const char *const other[] = {"ForSequenceClassification", "ForTokenClassification",
+                                        "ForQuestionAnswering", "RewardModel"};
+    const struct tree *list = tree_get(root, "architectures");
+    const struct tree *class = list != NULL && list->kind == TREE_LIST ? list->child : NULL;
+    for (size_t i = 0; class != NULL && class->text != NULL && i < ARRAY_LEN(other); i++) {
+        if (str_ends(str_of(class->text), other[i])) {
+            return err_set(err, ST_UNSUPPORTED,
+                           "%s: the class %.80s predicts no next token; models ...ForCausalLM and "
+                           "...ForConditionalGeneration are computed here",
+                           name, class->text);
+        }
+    }
+    return ST_OK;
+}
+
 enum status config_parse(struct arena *a, struct str text, const char *name,
                          struct model_config *ret_config, struct err *err)
 {
@@ -330,6 +348,7 @@ enum status config_parse(struct arena *a, struct str text, const char *name,
         return err_set(err, ST_FORMAT, "%s: no model_type, so the family of the model is not known",
                        name);
     }
+    TRY(check_class(name, root, err));
     struct model_config c = {.root = root, .text = root, .model_type = type};
     for (size_t i = 0; i < ARRAY_LEN(families); i++) {
         if (strcmp(type, families[i].model_type) == 0) {

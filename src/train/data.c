@@ -33,7 +33,13 @@ enum status data_add(struct arena *a, struct dataset *d, const struct data_optio
     uint64_t counted = 0;
     for (size_t i = 0; i < count; i++) {
         int32_t label = labels != NULL ? labels[i] : ids[i];
-        if (ids[i] < 0 || (size_t)ids[i] >= options->vocab) {
+        if (ids[i] < 0) {
+            return err_set(err, ST_FORMAT,
+                           "%s:%zu: id %" PRId32 " is negative, so it is no token; only labels may "
+                           "be -100",
+                           path, line, ids[i]);
+        }
+        if ((size_t)ids[i] >= options->vocab) {
             return err_set(err, ST_FORMAT,
                            "%s:%zu: id %" PRId32
                            " is beyond the model's vocabulary of %zu; the data "

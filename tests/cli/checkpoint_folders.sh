@@ -30,6 +30,21 @@ fresh trainer; rm "$F/checkpoint-2/rng_state_0.pth"; finds "a rank's random stat
 fresh trainer; head -c 40 "$SAMPLES/trainer/checkpoint-2/trainer_state.json" >"$F/checkpoint-2/trainer_state.json"
 finds "cut trainer_state.json" trainer-state-broken
 fresh trainer; cp "$SAMPLES/adapter/base/model.safetensors" "$F/checkpoint-2/"; finds "weights of another model" trainer-optimizer-other-model
+history() { # PYTHON: the list that log_history of checkpoint-2 becomes
+    fresh trainer
+    python3 - "$F/checkpoint-2/trainer_state.json" "$1" <<'PY'
+import json, sys
+state = json.load(open(sys.argv[1]))
+state["log_history"] = eval(sys.argv[2])
+json.dump(state, open(sys.argv[1], "w"), indent=2)
+PY
+}
+history '[{"loss": 2.5, "grad_norm": 1.25, "learning_rate": 1e-4, "step": i} for i in range(40000)]'
+expect "the log of a long run" 0 "$READ_CHECKPOINT" "$F"
+history '[{"loss": 2.5, "grad_norm": float("inf"), "step": 1}, {"loss": 0.0, "grad_norm": 0.1, "step": 2}]'
+expect "a norm that the scaler skipped, and a loss of 0" 0 "$READ_CHECKPOINT" "$F"
+history '[{"loss": 2.5, "step": 1}, {"loss": float("nan"), "step": 2}]'; finds "a loss of NaN" trainer-loss-not-finite
+history '[{"loss": 2.5, "step": 1}, {"loss": 0.0, "grad_norm": float("nan"), "step": 2}]'; finds "a loss of 0 with a gradient of NaN" trainer-loss-not-finite
 fresh trainer; : >"$F/checkpoint-2/scaler.pt"
 expect "an empty file" 1 "$ASSAY" checkpoint verify "$F"
 says "an empty file" out "(folder-empty-file)"

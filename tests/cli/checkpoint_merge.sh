@@ -54,6 +54,10 @@ adapter("ia3", peft_type="IA3")
 adapter("wide", {k: [row + row for row in v] if "lora_A" in k else v for k, v in pair.items()})
 adapter("elsewhere", {k.replace("layers.0", "layers.9"): v for k, v in pair.items()})
 adapter("kept", {**pair, "base_model.model.model.embed_tokens.weight": matrix(8, 8, .1)})
+adapter("embedding", {**pair, "base_model.model.model.embed_tokens.lora_embedding_A": matrix(RANK, 8, .1),
+                      "base_model.model.model.embed_tokens.lora_embedding_B": matrix(8, RANK, .1)})
+adapter("copied", {**pair, f"base_model.model.{q}.base_layer.weight": W})
+adapter("miscopied", {**pair, f"base_model.model.{q}.base_layer.weight": other})
 adapter("foreign", {**pair, "base_model.model.lora_embedding_A": other})
 os.makedirs(f"{top}/broken"); open(f"{top}/broken/adapter_config.json", "w").write("{")
 def model(name, w, kind="F32", **more):
@@ -103,6 +107,9 @@ merge "half a pair" 1 base right half '"id": "merge-half-pair"'
 merge "another width" 1 base right wide '"id": "merge-shape"'
 merge "another layer" 1 base right elsewhere '"id": "merge-missing"'
 merge "kept whole, not taken" 1 base right kept '"id": "merge-other-tensor"'
+merge "an embedding that has an adapter" 2 base other embedding '"id": "merge-unread"'
+merge "the base's weight beside a pair" 0 base right copied '"findings": []'
+merge "another weight beside a pair" 2 base right miscopied '"id": "merge-unread"'
 merge "a part not understood" 2 base right foreign '"id": "merge-unread"'
 for name in dora ia3 broken nowhere base; do
     expect "adapter '$name'" 2 "$ASSAY" checkpoint diff "$TMP/base" "$TMP/right" --adapter "$TMP/$name"

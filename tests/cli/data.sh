@@ -20,10 +20,12 @@ M='{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}
 cat >messages.jsonl <<'E'
 {"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}
 
-{"messages":[{"role":"user","content":[{"type":"text","text":"q2"}]},{"role":"assistant","content":"a"},{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}
 {"messages":[{"role":"user","content":"w"},{"role":"assistant","content":null,"tool_calls":[{"id":1}]},{"role":"tool","content":"t"},{"role":"tool","content":"t"},{"role":"assistant","content":"done"}],"tools":[]}
 {"messages":[{"role":"user","content":"p"}],"chosen":{"role":"assistant","content":"good"},"rejected":{"role":"assistant","content":"bad"}}
 [{"role":"user","content":"bare"},{"role":"assistant","content":"list"}]
+E
+cat >parts.jsonl <<'E'
+{"messages":[{"role":"user","content":[{"type":"text","text":"q2"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]},{"role":"user","content":[{"type":"text","text":"q"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]}]}
 E
 cat >sharegpt.json <<'E'
 [
@@ -37,11 +39,12 @@ cat >alpaca.json <<'E'
 [{"instruction": "i", "input": "", "output": "o", "system": "s", "history": [["q", "a"], ["q", "a"]]},
  {"instruction": "i", "input": null, "output": "other"}, {"instruction": "i", "input": "x", "chosen": "c", "rejected": "r"}]
 E
-printf '%s\n' '{"prompt":"p","completion":"c"}' '{"prompt":[{"role":"user","content":"u"}],"completion":[{"role":"assistant","content":"c"}]}' \
-    '{"prompt":"p","chosen":"a","rejected":"b"}' '{"chosen":[{"role":"user","content":"u"},{"role":"assistant","content":"x"}],"rejected":[{"role":"user","content":"u"},{"role":"assistant","content":"y"}]}' >prompt.jsonl
+printf '%s\n' '{"prompt":"p","completion":"c"}' '{"prompt":"p","chosen":"a","rejected":"b"}' >prompt.jsonl
+printf '%s\n' '{"prompt":[{"role":"user","content":"u"}],"completion":[{"role":"assistant","content":"c"}]}' \
+    '{"chosen":[{"role":"user","content":"u"},{"role":"assistant","content":"x"}],"rejected":[{"role":"user","content":"u"},{"role":"assistant","content":"y"}]}' >talk.jsonl
 printf '%s\n' '{"text":"one <image> in text"}' '"two"' >text.jsonl
 printf 'a line\nanother\n\n' >lines.txt
-for f in messages.jsonl sharegpt.json alpaca.json prompt.jsonl text.jsonl lines.txt; do sound "sound $f" "$f"; done
+for f in messages.jsonl parts.jsonl sharegpt.json alpaca.json prompt.jsonl talk.jsonl text.jsonl lines.txt; do sound "sound $f" "$f"; done
 
 flags "cut line" data-not-json 2 "$M\n{\"messages\":[{\n"
 flags "bytes that are not UTF-8" data-not-utf8 1 '{"text":"a\xff\xfe"}\n'
@@ -83,8 +86,9 @@ flags "only spaces" data-no-samples 0 '  \n \n'
 
 printf '\x89PNG' >here.png
 echo '{"messages":[{"role":"user","content":"<image>q"},{"role":"assistant","content":"a <image> shows"}],"images":["here.png"]}' >images.jsonl
-echo '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/a.png"}},{"type":"text","text":"t"}]},{"role":"assistant","content":"a"}]}' >>images.jsonl
+echo '{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.org/a.png"}},{"type":"text","text":"t"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]}]}' >urls.jsonl
 sound "images that are there" images.jsonl
+sound "images elsewhere" urls.jsonl
 mkdir -p sub; cp images.jsonl sub/
 expect "beside another file" 1 "$ASSAY" data check sub/images.jsonl
 expect "--media" 0 "$ASSAY" data check sub/images.jsonl --media .

@@ -74,7 +74,8 @@ flags "a token too many" gguf-vocabulary words
 flags "another width" gguf-shape-declared width
 flags "cut" gguf-truncated cut
 flags "cut in the header" gguf-truncated header
-flags "version 1" gguf-version old
+expect "version 1" 2 "$ASSAY" checkpoint verify "$TMP/old.gguf"
+says "version 1" out "(gguf-version)"
 flags "git-LFS pointer" not-the-weights lfs
 expect "show" 0 "$ASSAY" checkpoint show "$TMP/whole.gguf"
 says "show lists types" out "Q8_0"

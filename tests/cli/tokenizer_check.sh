@@ -59,6 +59,8 @@ make("added_odd", put("tokenizer_config.json", added_tokens_decoder=["x"]))
 make("added_new", put("added_tokens.json", **{"<new>": rows + 3}))
 make("template_token", lambda d: d.update({"chat_template.jinja": template + "<|eot_id|>"}))
 make("template_cut", lambda d: d.update({"chat_template.jinja": template[:60] + "{% if"}))
+make("template_open", lambda d: d.update({"chat_template.jinja": template[:template.rindex("{%")].rstrip()}))
+make("template_blocks", lambda d: d.update({"chat_template.jinja": "{#- {% for is said in a comment -#}{%- if messages %}" + template + "{%+ endif -%}{% set x = 1 %}"}))
 make("two_templates", put("tokenizer_config.json", chat_template=template + " "  + "x"))
 make("same_templates", put("tokenizer_config.json", chat_template=template + "\n"))
 make("list_template", lambda d: (d.update({"chat_template.jinja": None}), put("tokenizer_config.json", chat_template=[
@@ -93,6 +95,8 @@ check "added as a list" 1 added_odd '"id": "tokenizer-file-broken"'
 check "added beyond the table" 1 added_new '"id": "tokenizer-beyond-vocabulary"'
 check "a token of the template" 1 template_token '<|eot_id|>'
 check "a template cut off" 1 template_cut '"id": "tokenizer-template-broken"'
+check "a loop that is never closed" 1 template_open "{% for"
+check "blocks that are closed" 0 template_blocks ChatML
 check "two templates" 1 two_templates '"id": "tokenizer-two-templates"'
 check "the same template twice" 0 same_templates '"findings": []'
 check "a list of templates" 0 list_template 'ChatML, tokenizer_config.json'
@@ -123,4 +127,13 @@ expect "no tokenizer in it" 2 "$ASSAY" tokenizer check "$SOURCE/docs"
 : >"$TMP/empty.json"
 expect "an empty file" 1 "$ASSAY" tokenizer check "$TMP/empty.json"
 expect "nowhere to write" 2 "$ASSAY" tokenizer check "$TMP/whole" -o "$TMP/no/where"
+mkdir "$TMP/page"
+for text in '<!DOCTYPE html><html>504</html>' '{"error":"Repository not found"}' 'Entry not found'; do
+    echo "$text" >"$TMP/page/tokenizer.json"
+    expect "a server's page" 1 "$ASSAY" tokenizer check "$TMP/page"
+    says "a server's page" err ", not a tokenizer"
+done
+echo '5' >"$TMP/page/tokenizer.json"
+expect "no object" 1 "$ASSAY" tokenizer check "$TMP/page"
+says "no object" err "is no JSON object"
 finish

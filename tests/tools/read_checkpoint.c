@@ -29,9 +29,7 @@ static bool read_file(struct arena *a, const char *path, struct issues *issues, 
     if (tensor_file_open(a, path, issues, &f, err) != ST_OK) {
         return false;
     }
-    if (f->format->check_bytes != NULL) {
-        f->format->check_bytes(f, issues);
-    }
+    tensor_file_check_sums(f, issues);
     bool whole = true;
     for (size_t i = 0; i < f->count; i++) {
         whole = whole && f->tensors[i].present;

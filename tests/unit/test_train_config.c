@@ -21,6 +21,9 @@ static void test_configurations(void **state)
         {"", ST_FORMAT, "c.json"},
         {"[]", ST_FORMAT, "model_type"},
         {"{\"model_type\":\"bert\"}", ST_UNSUPPORTED, "'bert'"},
+        {"{\"model_type\":\"llama\"," SIZES
+         ",\"architectures\":[\"LlamaForSequenceClassification\"]}",
+         ST_UNSUPPORTED, "LlamaForSequenceClassification"},
         {"{\"model_type\":\"llama\",\"vocab_size\":8}", ST_FORMAT, "'hidden_size' is missing"},
         {"{\"model_type\":\"llama\"," SIZES ",\"num_key_value_heads\":3}", ST_FORMAT,
          "2 query heads do not divide among 3 key heads"},

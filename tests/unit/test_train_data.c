@@ -113,6 +113,7 @@ static void test_refused_with_the_line(void **state)
         {"", "a.jsonl:1: the file is empty"},
         {"{\"input_ids\": [1, 2]}\n{\"input_ids\": [1, 100]}\n",
          "a.jsonl:2: id 100 is beyond the model's vocabulary of 100"},
+        {"{\"input_ids\": [1, -100]}", "a.jsonl:1: id -100 is negative"},
         {"{\"input_ids\": [1, 2], \"labels\": [1, -1]}", "a.jsonl:1: label -1 is neither"},
         {"{\"input_ids\": [1, 2], \"labels\": [1]}", "a.jsonl:1: 2 input_ids and 1 labels"},
         {"{\"input_ids\": [1, 2.5]}", "a.jsonl:1: entry 1 of 'input_ids' is no id"},

@@ -57,7 +57,8 @@ static void compare_inputs(struct pairing *g)
     const char *names = arena_fmt(a, "%s and %s", p->a->name, p->b->name);
     if (p->inputs.verdict == INPUTS_SAME) {
         add(g, "inputs-equal", SEVERITY_OK,
-            arena_fmt(a, "%s read the same inputs: %zu digests are equal", names, p->inputs.proven),
+            arena_fmt(a, "%s read the same inputs: %zu %s equal", names, p->inputs.proven,
+                      p->inputs.proven == 1 ? "digest is" : "digests are"),
             "Scripts, models and data that the command line and its configuration files name are "
             "equal byte for byte. What a program reads besides, unseen, is not on record.");
         return;
@@ -438,6 +439,26 @@ static void find_over_fitting(struct pairing *g, const struct compare_route *r)
     }
 }
 
+/* A run that became slower on its way: its mean hides how much. */
+static void find_slow_stretch(struct pairing *g, const struct compare_route *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct step_time *t = &r->items[i].time;
+        if (t->slow_steps > 0) {
+            struct finding *f = add(
+                g, "slow-stretch", SEVERITY_NOTE,
+                arena_fmt(g->arena,
+                          "%s is slower over %.0f steps: %.3g s a step, %.3g s in the median",
+                          r->name, t->slow_steps, t->slow_seconds, t->median),
+                "Sixteen long steps or more in a row are no pause: they count as steps like the others. A GPU "
+                "that throttles, a neighbour on the machine, data that come slower.");
+            *VEC_PUSH(g->arena, &f->evidence) = (struct evidence){.source = r->items[i].path,
+                                                                  .text = "step times of this run"};
+            return;
+        }
+    }
+}
+
 /* ---- verdict ---- */
 
 static const char *first_title(const struct finding_list *l, enum severity s)
@@ -493,6 +514,8 @@ void compare_pair_make(struct cli *cli, const struct compare_route *a,
         judge_losses(&g);
         find_over_fitting(&g, a);
         find_over_fitting(&g, b);
+        find_slow_stretch(&g, a);
+        find_slow_stretch(&g, b);
     }
     conclude(&g);
 }

@@ -256,7 +256,7 @@ enum status compare_run_load(struct cli *cli, const struct knowledge *k, const c
     }
     setup_add_log(a, &r.setup, &r.log);
     step_time_of(a, &r.log, &r.time);
-    loss_over_fitting(&r.log, &r.over);
+    loss_over_fitting(a, &r.log, &r.over);
     *ret_run = r;
     return ST_OK;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* assay fleet: many nodes that should be alike, and who is not. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/vec.h"
@@ -220,6 +221,12 @@ static void tell_notes(const struct cli *cli, const struct fleet *f, const struc
         *VEC_PUSH(a, &report->notes) = arena_fmt(
             a, "not in the list of --hosts, compared all the same: %s",
             fleet_names(a, strangers, 8));
+    }
+    size_t wanted = (size_t)strtoul(cli_value(cli, "nodes", "0"), NULL, 10);
+    if (wanted != 0 && f->nodes.count > wanted) {
+        *VEC_PUSH(a, &report->notes) = arena_fmt(
+            a, "%zu nodes sent files, and --nodes says %zu: is one of them of an earlier job?",
+            f->nodes.count, wanted);
     }
     if (r->unread_by_all != 0) {
         *VEC_PUSH(a, &report->notes) = arena_fmt(

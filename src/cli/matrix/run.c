@@ -96,7 +96,11 @@ enum status matrix_open(struct matrix *m, struct err *err)
         return err_sys(err, errno, "cannot write into the folder '%s'", m->output);
     }
     if (flock(m->lock, LOCK_EX | LOCK_NB) != 0) {
-        return err_set(err, ST_USAGE, "another assay matrix works in '%s'", m->output);
+        return err_set(
+            err, ST_DENIED,
+            "another assay matrix works in '%s': wait for it, or give a folder of its own "
+            "with --trials",
+            m->output);
     }
     struct str before;
     struct str now = identity(m);
@@ -167,8 +171,12 @@ static enum status load(struct matrix *m, size_t route, const char *folder, stru
     m->done++;
     bool failed = matrix_failed(&run, &class);
     cli_progress(m->cli, NULL);
+    /* "failed: exit 3", or a cause and how the run ended */
+    const char *more = failed && strcmp(class, run.ending) != 0
+                           ? arena_fmt(m->cli->arena, " (%s)", run.ending)
+                           : "";
     cli_note(m->cli, "%s, trial %zu: %s%s%s", m->plan->routes.items[route].name,
-             m->routes[route].count, run.ending, failed ? ": " : "", failed ? class : "");
+             m->routes[route].count, failed ? "failed: " : "", failed ? class : run.ending, more);
     return ST_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/command_list.h"
 #include "cli/qualify/qualify.h"
 #include "cli/qualify/tables.h"
+#include "cli/run/options.h"
 #include "cli/run/report.h"
 #include "cli/session.h"
 #include "cli/trial.h"
@@ -88,8 +89,16 @@ static enum status mark(const char *option, const char *list, bool *marks, struc
     return ST_OK;
 }
 
+enum status qualify_check_stages(const char *option, const char *list, struct err *err)
+{
+    bool marks[ARRAY_LEN(stages)];
+    return mark(option, list, marks, err);
+}
+
 static enum status choose(const struct cli *cli, bool *ret_asked, struct err *err)
 {
+    size_t count = ARRAY_LEN(stages) - (cli_flag(cli, "fleet") ? 0 : FLEET_STAGES);
+    size_t asked = 0;
     bool only[ARRAY_LEN(stages)] = {false};
     bool skip[ARRAY_LEN(stages)] = {false};
     const char *list;
@@ -101,6 +110,12 @@ static enum status choose(const struct cli *cli, bool *ret_asked, struct err *er
     }
     for (size_t i = 0; i < ARRAY_LEN(stages); i++) {
         ret_asked[i] = (only[i] || !cli_flag(cli, "only")) && !skip[i];
+        asked += ret_asked[i] && i < count;
+    }
+    if (asked == 0) { /* a verdict over nothing would read as "qualified" */
+        return err_set(
+            err, ST_USAGE,
+            "--only and --skip leave no stage to run (collectives and fleet need --fleet)");
     }
     return ST_OK;
 }
@@ -203,14 +218,17 @@ static const char *conditions_of(struct qualify *q)
     return out.n != 0 ? out.p : NULL;
 }
 
+/* What was seen goes before what is supposed: of several, the first of the highest confidence. */
 static const struct finding *first_of(const struct finding_list *all, enum severity severity)
 {
+    const struct finding *first = NULL;
     for (size_t i = 0; i < all->count; i++) {
-        if (all->items[i].severity == severity) {
-            return &all->items[i];
+        const struct finding *f = &all->items[i];
+        if (f->severity == severity && (first == NULL || f->confidence > first->confidence)) {
+            first = f;
         }
     }
-    return NULL;
+    return first;
 }
 
 static const char *overall(struct qualify *q, const struct finding_list *all,
@@ -312,7 +330,7 @@ static int finish(struct qualify *q, const struct stage_result *results)
     if (changes.row_count != 0) {
         report.tables[report.table_count++] = changes;
     }
-    qualify_judge_limits(q, &all);
+    qualify_judge_limits(q, &all, &health);
     struct report_table history;
     if (qualify_history(q, &all, &history, &err) != ST_OK) {
         all_unknown(q, &all, err.text);
@@ -333,6 +351,7 @@ static int finish(struct qualify *q, const struct stage_result *results)
             q->runs.count != 0 ? ", run folders" : "");
         if (qualify_save(q, &report, status, &err) != ST_OK) {
             cli_fail(q->cli, EXIT_UNKNOWN, "%s", err.text);
+            report.notes.count--; /* nothing, or not all of it, is kept */
             status = status == EXIT_FINE ? EXIT_UNKNOWN : status;
         }
     }
@@ -365,6 +384,7 @@ static enum status check_options(struct cli *cli, struct err *err)
     if (cli_flag(cli, "timeout") && cli->operands.count == 0) {
         return err_set(err, ST_USAGE, "--timeout limits the training command: give one after --");
     }
+    TRY(run_options_check_numbers(cli, err));
     return ST_OK;
 }
 

@@ -4,6 +4,7 @@
  * The checkpoint of the training that is compiled in is judged beside it.
  */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,14 +59,25 @@ static void add(struct qualify *q, struct finding_list *to, enum severity severi
     }
 }
 
+#define CAUSE_SURE 0.7
+
 /* Causes and faults that the run's own report names; expectations are told with their switch. */
 static void take_run(struct qualify *q, const struct report *r, struct stage_result *s)
 {
-    struct finding_list all = {0};
-    qualify_take(q, r, &all);
-    for (size_t i = 0; i < all.count; i++) {
-        if (strncmp(all.items[i].id, "expectation-", 12) != 0) {
-            *VEC_PUSH(q->cli->arena, &s->findings) = all.items[i];
+    struct arena *a = q->cli->arena;
+    for (size_t l = 0; l < r->list_count; l++) {
+        const struct finding_list *list = r->lists[l].findings;
+        for (size_t i = 0; i < list->count; i++) {
+            struct finding f = list->items[i];
+            if (f.severity == SEVERITY_OK || strncmp(f.id, "expectation-", 12) == 0) {
+                continue;
+            }
+            if (r->lists[l].causes &&
+                f.confidence < CAUSE_SURE) { /* its title states it as a fact */
+                f.title = arena_fmt(a, "possible cause (confidence %.2f): %s", f.confidence,
+                                    f.title);
+            }
+            *VEC_PUSH(a, &s->findings) = f;
         }
     }
 }
@@ -96,6 +108,12 @@ static void watch(struct qualify *q, const char *folder, struct stage_result *s)
     }
 }
 
+/* A curve keeps what is no number as an infinity. */
+static const char *loss_text(struct arena *a, double loss)
+{
+    return isfinite(loss) ? arena_fmt(a, "%.4f", loss) : "not finite";
+}
+
 static void judge_losses(struct qualify *q, const struct compare_run *run, struct stage_result *s)
 {
     struct arena *a = q->cli->arena;
@@ -112,9 +130,9 @@ static void judge_losses(struct qualify *q, const struct compare_run *run, struc
             "A step whose loss is no number teaches nothing, and its gradients damage the weights.",
             "assay report on the run folder names the likeliest causes");
     }
-    s->measured = arena_fmt(a, "%s after %.1f s; %zu losses, %.4f to %.4f", run->ending,
-                            run->seconds, loss->count, loss->items[0].value,
-                            loss->items[loss->count - 1].value);
+    s->measured = arena_fmt(a, "%s after %.1f s; %zu losses, %s to %s", run->ending, run->seconds,
+                            loss->count, loss_text(a, loss->items[0].value),
+                            loss_text(a, loss->items[loss->count - 1].value));
 }
 
 /* Its record tells of the path that ran, also where the stage evidence had no PyTorch to ask. */
@@ -143,6 +161,9 @@ void qualify_command(struct qualify *q, struct stage_result *s)
     if (q->cli->operands.count == 0) {
         s->state = STAGE_NOT_ASKED;
         s->reason = "no training command was given (after --)";
+        if (qualify_names_stage(q, "command")) {
+            qualify_not_run(s, s->reason, "assay qualify ... -- COMMAND");
+        }
         return;
     }
     if (q->other_machine) {

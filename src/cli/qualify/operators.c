@@ -53,10 +53,10 @@ void qualify_operators(struct qualify *q, struct stage_result *s)
     qualify_judge(q, "operators", OPERATORS_WEIGHT, s);
 }
 
-static bool is_named(const struct cli *cli, const char *stage)
+bool qualify_names_stage(const struct qualify *q, const char *stage)
 {
     const char *only;
-    for (size_t i = 0; (only = cli_repeat(cli, "only", i)) != NULL; i++) {
+    for (size_t i = 0; (only = cli_repeat(q->cli, "only", i)) != NULL; i++) {
         if (str_has(str_of(only), stage)) {
             return true;
         }
@@ -66,7 +66,7 @@ static bool is_named(const struct cli *cli, const char *stage)
 
 void qualify_no_python(struct qualify *q, const char *stage, struct stage_result *s)
 {
-    if (strcmp(q->device, "cpu") == 0 && !is_named(q->cli, stage)) {
+    if (strcmp(q->device, "cpu") == 0 && !qualify_names_stage(q, stage)) {
         s->state = STAGE_NOT_ASKED;
         s->reason = "no PyTorch was named (--python PATH), and no environment is active";
         return;

@@ -12,10 +12,12 @@
 #include "base/vec.h"
 
 #include "cli/qualify/qualify.h"
+#include "cli/run/report.h"
 
 enum {
     PLAN_MAX = 1 << 20,
-    COMMAND_MAX = 1000
+    COMMAND_MAX = 1000,
+    FIGURE_WEIGHT = 20 /* points of a figure beyond its limit */
 };
 
 enum plan_form {
@@ -96,6 +98,17 @@ static enum status add_option(struct reader *r, const struct plan_key *k, const 
         return wrong(
             r, t,
             arena_fmt(cli->arena, "%s is '%s': one of %s was expected", k->key, value, o->arg));
+    }
+    if (value != NULL && (strcmp(k->option, "only") == 0 || strcmp(k->option, "skip") == 0)) {
+        struct err why = {0};
+        if (qualify_check_stages(k->key, value, &why) != ST_OK) {
+            return wrong(r, t, arena_strdup(cli->arena, why.text + strlen("--")));
+        }
+    } else if (value != NULL && strcmp(k->option, "expect") == 0) {
+        struct err why = {0};
+        if (run_report_check_expect(value, &why) != ST_OK) {
+            return wrong(r, t, arena_strdup(cli->arena, why.text));
+        }
     }
     *VEC_PUSH(cli->arena, &cli->uses) = (struct option_use){
         .spec = o, .value = value, .operands_before = cli->operands.count};
@@ -197,6 +210,10 @@ static enum status take_limit(struct reader *r, const struct tree *t)
     if (t->kind != TREE_MAP || t->count == 0) {
         return wrong(r, t, "a figure has at-least, at-most, or both");
     }
+    if (limit.least > limit.most) { /* false where one of them is not given */
+        return wrong(
+            r, t, arena_fmt(a, "no figure is at least %g and at most %g", limit.least, limit.most));
+    }
     *VEC_PUSH(a, &r->q->limits) = limit;
     return ST_OK;
 }
@@ -276,8 +293,14 @@ enum status qualify_plan(struct qualify *q, struct err *err)
 /* ---- limits of figures ---- */
 
 static void tell(struct qualify *q, struct finding_list *to, enum severity severity, const char *id,
-                 const char *title, const char *claim)
+                 const char *title, const char *claim, struct health *health)
 {
+    *VEC_PUSH(q->cli->arena,
+              health) = (struct health_row){.id = id,
+                                            .severity = severity,
+                                            .weight = FIGURE_WEIGHT,
+                                            .lost = health_lost(severity, FIGURE_WEIGHT)};
+    health->score = health_score(health);
     struct finding *f = VEC_PUSH(q->cli->arena, to);
     *f = (struct finding){
         .id = id, .severity = severity, .title = title, .claim = claim, .confidence = 1};
@@ -285,7 +308,7 @@ static void tell(struct qualify *q, struct finding_list *to, enum severity sever
         .source = cli_value(q->cli, "plan", ""), .text = title};
 }
 
-void qualify_judge_limits(struct qualify *q, struct finding_list *findings)
+void qualify_judge_limits(struct qualify *q, struct finding_list *findings, struct health *health)
 {
     struct arena *a = q->cli->arena;
     for (size_t i = 0; i < q->limits.count; i++) {
@@ -297,7 +320,7 @@ void qualify_judge_limits(struct qualify *q, struct finding_list *findings)
         if (f == NULL) {
             tell(q, findings, SEVERITY_UNKNOWN, "plan-figure-not-measured",
                  arena_fmt(a, "The plan limits '%s', and no stage measured it", l->name),
-                 "The stage that measures it did not run, or came to no figure.");
+                 "The stage that measures it did not run, or came to no figure.", health);
             continue;
         }
         /* So that a figure that is no number does not pass. */
@@ -305,14 +328,15 @@ void qualify_judge_limits(struct qualify *q, struct finding_list *findings)
             tell(q, findings, SEVERITY_ERROR, "plan-figure-too-low",
                  arena_fmt(a, "%s: %.4g %s, the plan asks for at least %.4g", f->name, f->value,
                            f->unit, l->least),
-                 "Below what the plan asks for.");
+                 "Below what the plan asks for.", health);
         }
         if (!isnan(l->most) && !(f->value <= l->most)) {
             tell(
                 q, findings, SEVERITY_ERROR, "plan-figure-too-high",
                 arena_fmt(a, "%s: %.4g %s, the plan allows at most %.4g", f->name, f->value,
                           f->unit, l->most),
-                "Above what the plan allows: a figure that is too good is often one that measures something else.");
+                "Above what the plan allows: a figure that is too good is often one that measures something else.",
+                health);
         }
     }
 }

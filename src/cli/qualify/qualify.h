@@ -134,6 +134,9 @@ enum status qualify_child(struct qualify *q, const char *what, const struct text
 /* The stage was asked for and could not be tried. */
 void qualify_not_run(struct stage_result *s, const char *reason, const char *needs);
 
+/* --only, or the stages of a plan, name it: then it is asked for whatever it needs. */
+bool qualify_names_stage(const struct qualify *q, const char *stage);
+
 /* No PyTorch was named. On a machine that is judged by its CPU, `stage` is then not asked for, unless
  * --only names it; where there is a GPU, it is: nobody trains there without a framework. */
 void qualify_no_python(struct qualify *q, const char *stage, struct stage_result *s);
@@ -173,7 +176,11 @@ enum status qualify_baseline(struct qualify *q, const struct report *now,
 
 /* Adds what the file of --plan says to the options, the operands and the limits. ST_FORMAT names line and key. */
 enum status qualify_plan(struct qualify *q, struct err *err) MUST_USE;
-void qualify_judge_limits(struct qualify *q, struct finding_list *findings);
+/* A figure beyond its limit costs points too: score and verdict agree. */
+void qualify_judge_limits(struct qualify *q, struct finding_list *findings, struct health *health);
+
+/* Names of stages as --only and --skip (`option`) take them. */
+enum status qualify_check_stages(const char *option, const char *list, struct err *err) MUST_USE;
 
 /* Compares figures with what the file of --history knows of this machine, and adds them to it. */
 enum status qualify_history(struct qualify *q, struct finding_list *findings,

@@ -59,6 +59,13 @@ enum status qualify_open_folder(struct qualify *q, struct err *err)
     if (realpath(wanted, full) == NULL) {
         return err_sys(err, errno, "cannot use the folder '%s'", wanted);
     }
+    struct stat kind;
+    if (stat(full, &kind) != 0 || !S_ISDIR(kind.st_mode)) {
+        return err_set(err, ST_USAGE, "'%s' is no folder; give another name with --save", wanted);
+    }
+    if (access(full, W_OK | X_OK) != 0) { /* told now, not after hours of stages */
+        return err_sys(err, errno, "cannot write into the folder '%s'", wanted);
+    }
     q->folder = arena_strdup(a, full);
     if (access(arena_fmt(a, "%s/qualification.json", full), F_OK) == 0 ||
         access(arena_fmt(a, "%s/command", full), F_OK) == 0) {

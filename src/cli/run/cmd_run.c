@@ -31,7 +31,9 @@
 #include "cli/run/served.h"
 #include "cli/run/stacks.h"
 #include "cli/session.h"
+#include "diagnosis/framing.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/metric_table.h"
 #include "diagnosis/prefix.h"
 #include "facts/facts_json.h"
 #include "recorder/line_ranks.h"
@@ -42,6 +44,7 @@
 #include "recorder/record_reader.h"
 #include "recorder/run_folder.h"
 #include "recorder/supervise.h"
+#include "study/epoch_steps.h"
 #include "study/run_log.h"
 
 enum {
@@ -59,6 +62,8 @@ struct running {
     struct text_list opened;      /* data files that the job was seen reading */
     struct text_list environment; /* the command's, before the recorder's own variables */
     struct line_ranks ranks;
+    struct metric_table tables[2]; /* last headers on standard output and standard error */
+    struct epoch_steps epochs[2];
     int metrics;  /* file descriptor, -1 when it failed */
     double start; /* seconds, CLOCK_MONOTONIC */
 };
@@ -203,20 +208,28 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
 {
     struct running *r = ctx;
     struct metric_line m;
-    metric_line_parse((struct str){.p = text, .n = n}, &m);
-    bool save = run_log_is_save((struct str){.p = text, .n = n});
+    struct arena_mark mark = arena_mark(r->scratch);
+    struct str line = framing_plain(r->scratch, (struct str){.p = text, .n = n});
+    metric_line_parse(line, &m);
+    if (m.count == 0 && !m.final) {
+        (void)metric_table_read(&r->tables[stream == 2], line, &m);
+    }
+    struct progress_bar bar;
+    if (m.count != 0 && m.step < 0 && progress_bar_parse(line, &bar) && bar.training &&
+        !bar.loading) {
+        m.step = bar.done;
+    }
+    epoch_steps_line(&r->epochs[stream == 2], line, &m);
+    bool save = run_log_is_save(line);
     if ((m.count == 0 && !save) || r->metrics < 0) {
+        arena_rewind(r->scratch, mark);
         return;
     }
-    struct arena_mark mark = arena_mark(r->scratch);
     struct strbuf out;
     strbuf_init(&out, r->scratch, 65536);
     strbuf_fmt(&out, "{\"t\": %.3f, \"stream\": %d", monotonic_s() - r->start, stream);
-    struct progress_bar bar;
-    bool counted = m.step < 0 && progress_bar_parse((struct str){.p = text, .n = n}, &bar) &&
-                   bar.training && !bar.loading;
-    if (m.step >= 0 || counted) {
-        strbuf_fmt(&out, ", \"step\": %" PRId64, counted ? bar.done : m.step);
+    if (m.step >= 0) {
+        strbuf_fmt(&out, ", \"step\": %" PRId64, m.step);
     }
     write_rank(r, (struct str){.p = text, .n = n}, &out);
     if (save) {
@@ -236,8 +249,8 @@ static void on_line(void *ctx, int stream, const char *text, size_t n)
         }
     }
     strbuf_addz(&out, "}\n");
-    struct str line = strbuf_str(&out);
-    if (write(r->metrics, line.p, line.n) != (ssize_t)line.n) {
+    struct str record = strbuf_str(&out);
+    if (write(r->metrics, record.p, record.n) != (ssize_t)record.n) {
         close(r->metrics);
         r->metrics = -1;
     }
@@ -495,7 +508,8 @@ static int finish(struct running *r, const struct supervise_result *s)
 static int run_run(struct cli *cli)
 {
     struct err err = {0};
-    struct running r = {.cli = cli, .metrics = -1};
+    struct running r = {
+        .cli = cli, .metrics = -1, .epochs = {epoch_steps_begin(), epoch_steps_begin()}};
     struct supervise_options o = {.stdout_log = -1, .stderr_log = -1};
     struct supervise_result result = {0};
     if (cli->operands.count == 0) {

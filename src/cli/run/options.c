@@ -19,7 +19,7 @@ static const struct number_rule number_rules[] = {
     {"marks", 1, 1e6, true},       {"hang", 1, 1e9, false},
 };
 
-static enum status check_numbers(const struct cli *cli, struct err *err)
+enum status run_options_check_numbers(const struct cli *cli, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_LEN(number_rules); i++) {
         const struct number_rule *n = &number_rules[i];
@@ -72,7 +72,7 @@ static enum status check_variables(const struct cli *cli, struct err *err)
 
 enum status run_options_check(const struct cli *cli, struct err *err)
 {
-    TRY(check_numbers(cli, err));
+    TRY(run_options_check_numbers(cli, err));
     TRY(check_variables(cli, err));
     TRY(run_logs_check(cli, err));
     return check_guard(cli, err);

@@ -92,7 +92,11 @@ static enum status apply(struct cli *cli, const struct rollback *r, const char *
     strbuf_init(&after, a, 4 * ENV_FILE_MAX);
     TRY(rollback_env_file(a, r, before, &after, err));
     if (str_eq(before, strbuf_str(&after))) {
-        *VEC_PUSH(a, notes) = arena_fmt(a, "%s has the switches as wanted; not changed", path);
+        *VEC_PUSH(a, notes) = arena_fmt(
+            a,
+            present ? "%s has the switches as wanted; not changed"
+                    : "%s is not there, and no switch is to be set: not made",
+            path);
         return ST_OK;
     }
     const char *next = arena_fmt(a, "%s.assay-new", path);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/input_list.h"
 #include "base/str.h"
 #include "base/vec.h"
 
@@ -135,6 +136,23 @@ static enum status read_options(struct watch *w, struct err *err)
     return ST_OK;
 }
 
+/* Files whose names do not tell them apart are ranks in the order in which they were given: values of two files
+ * are never one series. */
+static void number_files(struct watch *w)
+{
+    const struct text_list *files = &w->cli->operands;
+    bool alike = false;
+    for (size_t i = 0; i < files->count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            alike |= input_list_rank(files->items[i]) == input_list_rank(files->items[k]);
+        }
+    }
+    for (size_t i = 0; alike && i < w->source_count; i++) {
+        anomaly_source_rank(w->sources[i], (int)i);
+    }
+    w->numbered = alike;
+}
+
 int watch_open(struct watch *w, struct cli *cli)
 {
     struct err err = {0};
@@ -157,6 +175,7 @@ int watch_open(struct watch *w, struct cli *cli)
         }
         w->source_count++;
     }
+    number_files(w);
     return EXIT_FINE;
 }
 

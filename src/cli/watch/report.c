@@ -59,13 +59,10 @@ int watch_status(const struct watch *w)
 /* A metric that spikes and shifts are looked for in, with enough values. */
 static bool anything_judged(const struct watch *w)
 {
-    static const char *const telling[] = {"loss", "grad_norm", "step_time", "tokens_per_s"};
     for (size_t i = 0; i < anomaly_series_count(w->set); i++) {
         struct anomaly_view v = anomaly_series_view(w->set, i);
-        for (size_t k = 0; k < ARRAY_LEN(telling); k++) {
-            if (v.judged && strcmp(v.metric, telling[k]) == 0) {
-                return true;
-            }
+        if (v.judged && v.looked) {
+            return true;
         }
     }
     return false;
@@ -101,8 +98,23 @@ const char *watch_verdict(struct watch *w, int *ret_status)
                      anomaly_series_count(w->set));
 }
 
+/* That nothing is wrong with a loss that was not understood must not be read out of the answer. */
+static bool saw_loss(const struct watch *w)
+{
+    for (size_t i = 0; i < anomaly_series_count(w->set); i++) {
+        if (str_ends(str_of(anomaly_series_view(w->set, i).metric), "loss")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void add_notes(struct watch *w, struct report *r)
 {
+    if (!saw_loss(w)) {
+        *VEC_PUSH(w->cli->arena, &r->notes) =
+            "no line was understood as a loss: what is said here is of the other metrics alone";
+    }
     for (size_t i = 0; i < w->source_count; i++) {
         const char *note = anomaly_source_note(w->sources[i]);
         struct anomaly_progress p = anomaly_source_progress(w->sources[i]);
@@ -114,6 +126,10 @@ static void add_notes(struct watch *w, struct report *r)
                 w->cli->arena, "'%s' holds no metric that is understood",
                 w->cli->operands.items[i]);
         }
+    }
+    if (w->numbered) {
+        *VEC_PUSH(w->cli->arena, &r->notes) =
+            "names of the files tell no ranks: they are numbered from 0 in the order given";
     }
     if (w->left_out != 0) {
         *VEC_PUSH(w->cli->arena, &r->notes) = arena_fmt(

@@ -19,6 +19,7 @@ struct watch {
     struct anomaly_set *set;
     struct anomaly_source *sources[WATCH_SOURCES_MAX];
     size_t source_count;
+    bool numbered; /* ranks are the places of the files among the operands */
     enum severity fail_on;
     uint64_t values;
     struct finding_list findings; /* the first WATCH_SAME_MAX of each kind */

@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Values that look odd in weights and are as they should be: an optimizer's, a token's. Odd ones stay odd.
+. "$(dirname "$0")/lib.sh"
+export PYTHONPATH=$SOURCE/tests/cli PYTHONDONTWRITEBYTECODE=1
+FILES=$SOURCE/tests/fuzz/corpus/torch_file
+expect "squares of small gradients, kept by Adagrad" 0 "$ASSAY" checkpoint verify "$FILES/adagrad"
+python3 - "$TMP" <<'PY'
+import sys
+from safetensors_file import normal, save
+top = sys.argv[1]
+w = ("F32", [4, 8], normal(32))
+save(top + "/token.safetensors", {"w.weight": w, "embeddings.mask_token": ("F32", [1, 8], [0.0] * 8), "cls_token": ("F32", [1, 1, 8], [0.0] * 8)})
+save(top + "/head.safetensors", {"w.weight": w, "score.weight": ("F32", [1, 8], [0.0] * 8)})
+save(top + "/table.safetensors", {"w.weight": w, "table": ("F32", [4, 8], [0.0] * 32)})
+PY
+expect "tokens that begin at zero" 0 "$ASSAY" checkpoint verify "$TMP/token.safetensors"
+for odd in head table; do
+    expect "a $odd of zeros" 1 "$ASSAY" checkpoint verify "$TMP/$odd.safetensors"
+    says "a $odd of zeros" out "(tensor-zero)"
+done
+finish
