@@ -44,6 +44,8 @@ struct block {
     char mapping[FIELD];
     char more_faults[FIELD];
     bool device_gone;
+    bool cleared; /* the status is 0, as behind the first of many faults: it tells no client */
+    bool fault;   /* more than a process: ring timeouts name one in the same words */
 };
 
 struct rocr_block {
@@ -126,6 +128,9 @@ static void close_block(struct gpu_faults *g, struct block *b)
         return;
     }
     b->open = false;
+    if (!b->fault) {
+        return;
+    }
     int64_t vmid = line_number(str_of(b->vmid), "", -1);
     const struct capture captures[] = {
         {"hub", b->hub},
@@ -247,6 +252,10 @@ static void read_status(struct block *b, struct str s)
         b->device_gone = true;
         return; /* its fields mean nothing */
     }
+    if (word == 0) {
+        b->cleared = true;
+        return;
+    }
     bool graphics = b->hub[0] == '\0' || b->hub[0] == 'g';
     const char *name = graphics ? fault_client_name(f.client) : NULL;
     if (name != NULL) {
@@ -305,8 +314,12 @@ void gpu_faults_amdgpu(struct gpu_faults *g, const struct line_context *line)
         SET(b->address, line_behind(s, "starting at address ", " ,\t"));
     }
     read_status(b, s);
-    if (str_has(s, "client ID:")) {
+    if (str_has(s, "client ID:") && !b->cleared) {
         read_client(b, s);
+    }
+    b->fault |= head || b->address[0] != '\0' || b->status[0] != '\0' || b->client[0] != '\0';
+    if (b->cleared) {
+        return;
     }
     read_field(b->permission, s, "PERMISSION_FAULTS: ");
     read_field(b->walker, s, "WALKER_ERROR: ");

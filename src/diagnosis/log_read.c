@@ -10,6 +10,7 @@
 #include "base/input_list.h"
 #include "base/vec.h"
 
+#include "diagnosis/answers.h"
 #include "diagnosis/log_reader.h"
 
 enum {
@@ -246,6 +247,7 @@ const struct log_facts *log_reader_facts(struct log_reader *r)
     struct log_facts *lf = arena_alloc(r->arena, sizeof *lf);
     lf->arena = r->arena;
     event_store_finish(r->store, lf);
+    answers_join(lf, r->k);
     lf->series = series_finish(r->series, r->arena);
     run_reader_finish(r->run, r->tracebacks, &lf->run);
     lf->run.lines = r->lines;

@@ -9,33 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "diagnosis/prefix_reader.h"
+
 enum {
-    MAX_PARTS = 8,
-    MAX_TAG = 160
+    MAX_PARTS = 8
 };
-
-struct reader {
-    struct str s; /* not read yet */
-    int year;
-    struct prefix *out;
-};
-
-static int digits(struct str s, size_t at, size_t width, int *ret_value)
-{
-    int v = 0;
-    size_t n = 0;
-    while (n < width && at + n < s.n && s.p[at + n] >= '0' && s.p[at + n] <= '9') {
-        v = v * 10 + (s.p[at + n] - '0');
-        n++;
-    }
-    *ret_value = v;
-    return (int)n;
-}
-
-static char char_at(struct str s, size_t at)
-{
-    return at < s.n ? s.p[at] : '\0';
-}
 
 /* Days since 1970-01-01 of a civil date (Howard Hinnant, "chrono-compatible date algorithms"). */
 static double days_of(int y, int m, int d)
@@ -122,17 +100,6 @@ static bool iso_time(struct reader *r, size_t *at)
     }
     *at = end;
     return true;
-}
-
-static void advance(struct reader *r, size_t n)
-{
-    r->s = str_slice(r->s, n, r->s.n);
-}
-
-/* One space goes with the prefix; more is the line's own indentation. */
-static void advance_space(struct reader *r, size_t n)
-{
-    advance(r, n + (char_at(r->s, n) == ' '));
 }
 
 static int month_of(struct str s, size_t at)
@@ -349,7 +316,9 @@ static bool bracket_content(struct reader *r, struct str in)
     }
     return str_starts(in, "pod/") || str_starts(in, "INFO|") || str_starts(in, "WARNING|") ||
            str_starts(in, "ERROR|") || str_starts(in, "PID:") ||
-           (r->out->clock == CLOCK_WALL && in.n < 100 && str_has(in, ".py"));
+           (r->out->clock == CLOCK_WALL &&
+            ((in.n < 100 && str_has(in, ".py")) || str_is(in, "Info") || str_is(in, "Warning") ||
+             str_is(in, "Error") || str_is(in, "Debug")));
 }
 
 /* "[train] 2025-05-05T10:00:01Z ": a container before the time that its engine printed. */
@@ -363,6 +332,18 @@ static bool is_container(struct str in, struct str behind)
     int year;
     return n != 0 && n == in.n && char_at(behind, 0) == ' ' && digits(behind, 1, 4, &year) == 4 &&
            char_at(behind, 5) == '-';
+}
+
+/* "[80746] " of a viewer that counts the lines of a job. */
+static bool is_line_number(struct str in, struct str behind)
+{
+    for (size_t i = 0; i < in.n; i++) {
+        if (!isdigit((unsigned char)in.p[i])) {
+            return false;
+        }
+    }
+    return in.n != 0 && char_at(behind, 0) == ' ' &&
+           prefix_is_traceback(str_slice(behind, 1, behind.n));
 }
 
 static bool read_bracket(struct reader *r)
@@ -394,41 +375,12 @@ static bool read_bracket(struct reader *r)
         size_t at = 0;
         (void)iso_time(&inner, &at);
     }
-    if (!bracket_content(r, in) && !is_container(in, behind)) {
+    if (!bracket_content(r, in) && !is_container(in, behind) && !is_line_number(in, behind)) {
         return false;
     }
     size_t end = close + 1;
     end += char_at(r->s, end) == ':';
     advance_space(r, end);
-    return true;
-}
-
-/* "(RayTrainWorker pid=123, ip=10.0.0.1) " */
-static bool read_worker(struct reader *r)
-{
-    if (char_at(r->s, 0) != '(') {
-        return false;
-    }
-    size_t close = str_find_char(str_slice(r->s, 0, MAX_TAG), ')', 0);
-    struct str in = str_slice(r->s, 1, close == SIZE_MAX ? 1 : close);
-    size_t pid = str_find(in, "pid=", 0);
-    if (pid == SIZE_MAX) {
-        return false;
-    }
-    uint64_t value;
-    size_t end = pid + 4;
-    while (isdigit((unsigned char)char_at(in, end))) {
-        end++;
-    }
-    if (str_to_u64(str_slice(in, pid + 4, end), 10, &value) == ST_OK) {
-        r->out->pid = (int64_t)value;
-    }
-    size_t rank_at = str_find(in, "rank=", 0);
-    int rank;
-    if (rank_at != SIZE_MAX && digits(in, rank_at + 5, 6, &rank) > 0 && r->out->rank < 0) {
-        r->out->rank = rank;
-    }
-    advance_space(r, close + 1);
     return true;
 }
 
@@ -477,85 +429,6 @@ static bool read_priority(struct reader *r) /* "<6>[   12.3]" of /dev/kmsg */
     return true;
 }
 
-/* "> " of a quotation in a mail or an issue. */
-static bool read_quote(struct reader *r)
-{
-    if (char_at(r->s, 1) != ' ') {
-        return false;
-    }
-    advance(r, 2);
-    return true;
-}
-
-/* "trainer-1  | " of docker compose: a service with its number. */
-static bool read_service(struct reader *r)
-{
-    size_t end = 0;
-    while (end < MAX_TAG / 2 && (isalnum((unsigned char)char_at(r->s, end)) ||
-                                 char_at(r->s, end) == '-' || char_at(r->s, end) == '_')) {
-        end++;
-    }
-    size_t digit = end;
-    while (digit != 0 && isdigit((unsigned char)r->s.p[digit - 1])) {
-        digit--;
-    }
-    size_t bar = end;
-    while (char_at(r->s, bar) == ' ') {
-        bar++;
-    }
-    bool numbered = digit != end && digit > 1 &&
-                    (r->s.p[digit - 1] == '-' || r->s.p[digit - 1] == '_');
-    if (!numbered || bar == end || char_at(r->s, bar) != '|') {
-        return false;
-    }
-    advance_space(r, bar + 1);
-    return true;
-}
-
-/* Behind the name of a host only what belongs to a traceback or carries a prefix of its own. */
-static bool is_launcher_text(struct str s)
-{
-    if (char_at(s, 0) == '[' || str_starts(s, "  ") || str_starts(s, "Traceback (")) {
-        return true;
-    }
-    size_t end = 0;
-    while (isalnum((unsigned char)char_at(s, end)) || char_at(s, end) == '_' ||
-           char_at(s, end) == '.') {
-        end++;
-    }
-    struct str word = str_slice(s, 0, end);
-    return char_at(s, end) == ':' && (str_ends(word, "Error") || str_ends(word, "Exception"));
-}
-
-/* "worker-0: " and "10.0.0.4: " of pdsh, which starts the ranks of DeepSpeed on several hosts. */
-static bool read_host(struct reader *r)
-{
-    size_t end = 0;
-    while (end < MAX_TAG && (isdigit((unsigned char)char_at(r->s, end)) ||
-                             islower((unsigned char)char_at(r->s, end)) ||
-                             char_at(r->s, end) == '-' || char_at(r->s, end) == '.')) {
-        end++;
-    }
-    if (end < 2 || char_at(r->s, end) != ':' || char_at(r->s, end + 1) != ' ' ||
-        !isdigit((unsigned char)char_at(r->s, end - 1)) ||
-        !is_launcher_text(str_slice(r->s, end + 2, r->s.n))) {
-        return false;
-    }
-    advance(r, end + 2);
-    return true;
-}
-
-/* "kernel: NVRM: …" as it is pasted without the time before it. */
-static bool read_kernel_tag(struct reader *r)
-{
-    if (!str_starts(r->s, "kernel: ")) {
-        return false;
-    }
-    r->out->kernel = true;
-    advance(r, 8);
-    return true;
-}
-
 /* Which readers may start with this byte; most lines start with none. */
 static bool read_part(struct reader *r)
 {
@@ -564,22 +437,22 @@ static bool read_part(struct reader *r)
         return read_bracket(r);
     }
     if (c >= '0' && c <= '9') {
-        return read_iso(r) || read_us_date(r) || read_number_rank(r) || read_host(r);
+        return read_iso(r) || read_us_date(r) || read_number_rank(r) || prefix_read_host(r);
     }
     if (c == '(') {
-        return read_worker(r);
+        return prefix_read_worker(r);
     }
     if (c == '<') {
         return read_priority(r);
     }
     if (c == '>') {
-        return read_quote(r);
+        return prefix_read_quote(r);
     }
     if (c >= 'A' && c <= 'Z') {
-        return read_level(r) || read_glog(r) || read_syslog(r) || read_service(r);
+        return read_level(r) || read_glog(r) || read_syslog(r) || prefix_read_service(r);
     }
     if (c >= 'a' && c <= 'z') {
-        return read_kernel_tag(r) || read_service(r) || read_host(r);
+        return prefix_read_kernel_tag(r) || prefix_read_service(r) || prefix_read_host(r);
     }
     return false;
 }

@@ -5,7 +5,8 @@
  * "(RayTrainWorker pid=7)", "INFO 06-11 10:00:01 [x.py:1]", "[INFO|x.py:1] 2025-05-23 09:29:40,911 >>",
  * "[2025-03-02 09:10:11,118] [INFO] [RANK:0]", "W0611 10:00:01.5 12 x.cpp:3]", "[W611 10:00:01.5 x.cpp:3]",
  * "2025-11-29T12:00:00.1Z stderr F", "Nov 29 12:00:00 host kernel:", "[  123.456]", "12/06/2024 10:11:12 - INFO -",
- * "2025-11-29T12:00:00+0000 host train.sh[44]: ", "[pod/x/main] ", "trainer-1  | ", "> ", "kernel: ".
+ * "2025-11-29T12:00:00+0000 host train.sh[44]: ", "[pod/x/main] ", "trainer-1  | ", "> ", "kernel: ",
+ * before the lines of a traceback "name  | ", "[80746] " and "(Process) ", too.
  */
 #ifndef ASSAY_DIAGNOSIS_PREFIX_H
 #define ASSAY_DIAGNOSIS_PREFIX_H

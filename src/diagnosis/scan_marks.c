@@ -25,7 +25,7 @@ const struct scan_mark_row scan_mark_rows[] = {
     {MARK_KERNEL_FAULT, "in page starting at address 0x"},
     {MARK_KERNEL_FAULT, "Faulty UTCL2 client ID"},
     {MARK_KERNEL_FAULT, "\\b(?:MORE_FAULTS|WALKER_ERROR|PERMISSION_FAULTS|MAPPING_ERROR|RW): 0x"},
-    {MARK_KERNEL_FAULT, "amdgpu: +(?:in process|Process|for process) "},
+    {MARK_KERNEL_FAULT, "(?:(?:in|for) process|: +Process) [^\\n:]{0,40}pid [0-9]+ thread "},
     {MARK_KERNEL_FAULT, "cookie node_id [0-9]+ fault from die"},
     {MARK_XID, "NVRM: Xid \\("},
     {MARK_ROCR_BLOCK, "Queue error - HSA_STATUS|\\[VGPU=0x|Dispatch Header ?= ?0x"},

@@ -107,8 +107,34 @@ static enum wrapping json_wrapping(struct str beginning)
     return packed * 2 > lines ? WRAPPING_JSON_LINES : WRAPPING_NONE;
 }
 
+/* Bytes that a block of code of Markdown puts before a line. */
+static size_t code_indent(struct str line)
+{
+    if (str_starts(line, "    ")) {
+        return 4;
+    }
+    return line.n != 0 && line.p[0] == '\t' ? 1 : 0;
+}
+
+static bool is_indented(struct str beginning)
+{
+    struct str line;
+    int lines = 0;
+    while (str_cut_line(&beginning, &line)) {
+        if (str_trim(line).n == 0) {
+            continue;
+        }
+        if (code_indent(line) == 0) {
+            return false;
+        }
+        lines++;
+    }
+    return lines > 1;
+}
+
 enum wrapping wrapping_of(struct str beginning)
 {
+    struct str whole = beginning;
     beginning = str_slice(beginning, 0, LOOK_AT);
     struct str start = str_trim(beginning);
     if (start.n == 0) {
@@ -121,7 +147,10 @@ enum wrapping wrapping_of(struct str beginning)
     bool html = start.p[0] == '<' &&
                 (str_has(beginning, "</span>") || str_has(beginning, "<pre") ||
                  str_has(beginning, "<html") || str_has(beginning, "<!DOCTYPE"));
-    return html ? WRAPPING_HTML : WRAPPING_NONE;
+    if (html) {
+        return WRAPPING_HTML;
+    }
+    return is_indented(whole) ? WRAPPING_INDENTED : WRAPPING_NONE;
 }
 
 static size_t put(char *out, size_t at, struct str s)
@@ -268,6 +297,7 @@ size_t unwrap_line(enum wrapping wrapping, struct str line, char *out, struct st
     case WRAPPING_JSON_LINES: return unwrap_json(line, out, scratch);
     case WRAPPING_NOTEBOOK: return unwrap_notebook(line, out, scratch);
     case WRAPPING_HTML: return unwrap_html(line, out);
+    case WRAPPING_INDENTED: return copy(str_slice(line, code_indent(line), line.n), out);
     case WRAPPING_NONE: break;
     }
     return copy(line, out);

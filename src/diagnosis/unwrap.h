@@ -3,7 +3,7 @@
  * Logs that come packed, one line of text in each line of a file:
  * JSON lines of Docker ({"log":"…\n","stream":"stderr","time":"…"}), journalctl -o json ({"MESSAGE":"…"}),
  * Loki and Fluent Bit ({"line"/"message":"…","timestamp":"…"}); Jupyter notebooks (items of "traceback" and
- * "text"); HTML (<span>…</span>, &quot;).
+ * "text"); HTML (<span>…</span>, &quot;); a block of code of Markdown, every line four spaces or a tab in.
  *
  * Formats: https://docs.docker.com/engine/logging/drivers/json-file/,
  * https://www.freedesktop.org/software/systemd/man/latest/journalctl.html,
@@ -18,7 +18,8 @@ enum wrapping {
     WRAPPING_NONE = 0,
     WRAPPING_JSON_LINES,
     WRAPPING_NOTEBOOK,
-    WRAPPING_HTML
+    WRAPPING_HTML,
+    WRAPPING_INDENTED
 };
 
 /* What a file is, by its first bytes. A log of metrics as JSON is no wrapping: its numbers count. */

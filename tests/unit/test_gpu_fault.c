@@ -61,6 +61,59 @@ static void new_kernel_block_becomes_one_event(void **state)
     assert_null(event_capture(e, "compute"));
 }
 
+static void a_status_of_zero_tells_no_client(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena,
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu: [gfxhub0] no-retry page fault (src_id:0 ring:88 "
+        "vmid:8 pasid:32769)\n"
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu:  for process server pid 33 thread server pid 33)\n"
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu: VM_L2_PROTECTION_FAULT_STATUS:0x00000000\n"
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu: \t Faulty UTCL2 client ID: CB (0x0)\n"
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu: \t PERMISSION_FAULTS: 0x0\n"
+        "[  880.1] amdgpu 0000:45:00.0: amdgpu: \t RW: 0x0\n");
+    assert_int_equal(log_facts_count(lf, "amdgpu-page-fault"), 1);
+    const struct event *e = event_of_id(lf, "amdgpu-page-fault", 0);
+    assert_capture(e, "process", "server");
+    assert_capture(e, "status", "0x00000000");
+    assert_capture(e, "compute", "yes");
+    assert_null(event_capture(e, "client"));
+    assert_null(event_capture(e, "rw"));
+    assert_null(event_capture(e, "permission"));
+}
+
+static void kernels_that_name_amdgpu_once_tell_the_process(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena,
+        "[  880.1] amdgpu 0000:03:00.0: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:9)\n"
+        "[  880.1] amdgpu 0000:03:00.0:  Process python3 pid 5120 thread python3 pid 5121\n"
+        "[  880.1] amdgpu 0000:03:00.0:   in page starting at address 0x00007f21d4a00000 from "
+        "client 10\n"
+        "[  990.1] amdgpu 0000:03:00.0: [gfxhub0] no-retry page fault (src_id:0 ring:24 vmid:3 "
+        "pasid:7)\n"
+        "[  990.1] amdgpu 0000:03:00.0:  for process pt_main_thread pid 129 thread "
+        "pt_main_thread pid 129)\n");
+    assert_int_equal(log_facts_count(lf, "amdgpu-page-fault"), 2);
+    assert_capture(event_of_id(lf, "amdgpu-page-fault", 0), "process", "python3");
+    assert_capture(event_of_id(lf, "amdgpu-page-fault", 0), "pid", "5120");
+    assert_capture(event_of_id(lf, "amdgpu-page-fault", 1), "process", "pt_main_thread");
+}
+
+static void the_process_of_a_ring_timeout_is_no_page_fault(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "[  312.5] amdgpu 0000:28:00.0: ring gfx_0.0.0 timeout, signaled seq=57638, emitted "
+               "seq=57641\n"
+               "[  312.5] amdgpu 0000:28:00.0:  Process comp pid 2288 thread comp:cs0 pid 2316\n"
+               "[  312.6] amdgpu 0000:28:00.0: amdgpu:  Process comp pid 2288 thread comp:cs0 pid "
+               "2316\n");
+    assert_int_equal(log_facts_count(lf, "amdgpu-page-fault"), 0);
+}
+
 static void two_cards_interleaved_stay_apart(void **state)
 {
     (void)state;
@@ -154,6 +207,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_words_are_decoded_by_number),
         cmocka_unit_test(new_kernel_block_becomes_one_event),
+        cmocka_unit_test(a_status_of_zero_tells_no_client),
+        cmocka_unit_test(kernels_that_name_amdgpu_once_tell_the_process),
+        cmocka_unit_test(the_process_of_a_ring_timeout_is_no_page_fault),
         cmocka_unit_test(two_cards_interleaved_stay_apart),
         cmocka_unit_test(xids_are_named),
         cmocka_unit_test(rocr_block_is_joined_and_dispatch_dumps_are_not),

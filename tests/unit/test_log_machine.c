@@ -102,9 +102,41 @@ static void variables_come_from_commands_only(void **state)
     assert_string_equal(facts_get_string(f, "env.HSA_XNACK", ""), "1");
 }
 
+static uint64_t unavailable_in(const char *text, uint64_t *ret_line)
+{
+    struct log_reader *r;
+    struct err err;
+    assert_int_equal(log_reader_new(arena, knowledge, NULL, &r, &err), ST_OK);
+    assert_int_equal(log_reader_add_bytes(r, "t.log", str_of(text), 100000, false, &err), ST_OK);
+    const struct log_facts *lf = log_reader_facts(r);
+    log_reader_free(r);
+    for (size_t i = 0; i < lf->events.count; i++) {
+        if (strcmp(lf->events.items[i].pattern->id, "torch-cuda-unavailable") == 0) {
+            *ret_line = lf->events.items[i].line;
+        }
+    }
+    return log_facts_count(lf, "torch-cuda-unavailable");
+}
+
+static void the_answer_to_is_available_stands_in_a_later_line(void **state)
+{
+    (void)state;
+    uint64_t line = 0;
+    assert_int_equal(unavailable_in(">>> import torch\n>>> torch.cuda.is_available()\n"
+                                    "/x/torch/cuda/__init__.py:88: UserWarning: HIP\n"
+                                    "  return torch._C._cuda_getDeviceCount() > 0\n"
+                                    "False\n>>> 1 == 2\nFalse\n",
+                                    &line),
+                     1);
+    assert_int_equal(line, 5);
+    assert_int_equal(unavailable_in("print(torch.cuda.is_available())\nTrue\n", &line), 0);
+    assert_int_equal(unavailable_in("False\n>>> torch.cuda.is_available()\n", &line), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_answer_to_is_available_stands_in_a_later_line),
         cmocka_unit_test(the_target_is_told_with_its_line),
         cmocka_unit_test(two_targets_say_nothing),
         cmocka_unit_test(what_was_read_wins),

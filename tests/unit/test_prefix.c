@@ -41,6 +41,14 @@ static void launchers_give_ranks(void **state)
     assert_prefix("epoch-1: loss 2.0", NAN, -1, "epoch-1: loss 2.0");
     assert_prefix("libx.so.1: cannot open", NAN, -1, "libx.so.1: cannot open");
     assert_prefix("loss | 2.0", NAN, -1, "loss | 2.0");
+    assert_prefix("comfyui-rocm  |   File x", NAN, -1, "  File x");
+    assert_prefix("loss    | 2.0", NAN, -1, "loss    | 2.0");
+    assert_prefix("[80746] [rank3]: ValueError: x", NAN, 3, "ValueError: x");
+    assert_prefix("[80746]   File x", NAN, -1, "  File x");
+    assert_prefix("[12] loss 2.0", NAN, -1, "[12] loss 2.0");
+    assert_prefix("2025-05-05 10:00:01 [Error] (Process) (Core pid=2)   File x", MAY5, -1,
+                  "  File x");
+    assert_prefix("(Process) loss 2.0", NAN, -1, "(Process) loss 2.0");
     assert_prefix("[pod/train-0/main] 3:   x", NAN, 3, "  x");
     assert_prefix("kernel: NVRM: x", NAN, -1, "NVRM: x");
 }

@@ -36,6 +36,9 @@ static void formats_are_told_by_their_first_bytes(void **state)
         {"{\n \"cells\": [\n  {\n   \"cell_type\": \"code\"", WRAPPING_NOTEBOOK},
         {"<pre>\n<span class=\"ansi-red-fg\">x</span>\n", WRAPPING_HTML},
         {"<details>\nTraceback\n", WRAPPING_NONE},
+        {"    Traceback\n\n      File\n\tx\n", WRAPPING_INDENTED},
+        {"    Traceback\n  File\n", WRAPPING_NONE},
+        {"    loss 2.0\n", WRAPPING_NONE},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -55,6 +58,9 @@ static void the_text_of_a_line_comes_out(void **state)
     assert_unwrapped(WRAPPING_NOTEBOOK, "    \"a\\nb\\n\",", "a\rb");
     assert_unwrapped(WRAPPING_NOTEBOOK, "   \"ename\": \"RuntimeError\",",
                      "   \"ename\": \"RuntimeError\",");
+    assert_unwrapped(WRAPPING_INDENTED, "      File x", "  File x");
+    assert_unwrapped(WRAPPING_INDENTED, "\tx", "x");
+    assert_unwrapped(WRAPPING_INDENTED, "  x", "  x");
     assert_unwrapped(WRAPPING_HTML, "<span class=\"x\">&lt;module&gt;</span> eth0<0> &amp;c<br>",
                      "<module> eth0<0> &c\r");
 }
