@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose GPU faults, and whose killing for want of memory, a kernel log tells of. NVIDIA's driver says it in the line of the Xid ("pid=3242");
+ * Whose GPU faults, and whose killing for want of memory, a kernel log tells of. NVIDIA's driver says it in the
+ * line of the Xid ("pid=3242");
  * amdgpu's block of a page fault says it in its first line or in one of its own: "for process", "in
  * process" or "Process" NAME "pid" N "thread", by the version of the kernel.
  *

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A BLAS of one function, for tests of the recorder. With WRONG_ABOVE products of a larger k are wrong. With OTHER its results are 100 too large, so that it is known
- * by them. Built twice under one name: right, and with
+ * A BLAS of one function, for tests of the recorder. With WRONG_ABOVE products of a larger k are wrong. With
+ * OTHER its results are 100 too large, so that it is known by them. Built twice under one name: right, and with
  * OVER_READ reading one element past the end of A and throwing it away, as a tile that is wider than
  * its operand does.
  */
