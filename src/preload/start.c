@@ -3,6 +3,7 @@
  * Start-up: settings from the environment, and the record file, made at the first recorded call.
  * Only system calls are used to make it, so that a signal handler and the child of a fork may.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -323,9 +324,14 @@ static void name_library_logs(void)
     }
 }
 
+typedef void (*exit_function)(int);
+static _Atomic(void *)
+    real_exit; /* behind us; looked up at the start, for a signal handler may not */
+
 __attribute__((constructor)) static void start(void)
 {
     int kept = errno;
+    atomic_store(&real_exit, raw_dlsym(RTLD_NEXT, "_exit"));
     read_settings();
     if (settings.on) {
         read_identity();
@@ -391,6 +397,10 @@ __attribute__((destructor)) static void stop(void)
 EXPORT _Noreturn void _exit(int status)
 {
     end(RECORD_LEFT, status);
+    exit_function next = (exit_function)atomic_load(&real_exit);
+    if (next != NULL) { /* the C library's, or a sanitizer's, which has a word to say */
+        next(status);
+    }
     for (;;) {
         syscall(SYS_exit_group, status);
     }

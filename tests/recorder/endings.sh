@@ -43,8 +43,10 @@ says "a command that is not there" err "run: not started: No such file or direct
 no "a command that is not there" err "no process left a record"
 expect "a time limit" 124 "${run[@]}" --timeout 1 --record limit -- sleep 30
 no "the limit is the cause" err "no cause is known"
-timeout 20 "${run[@]}" --record hup -- sleep 30 2>err >out </dev/null &
-sleep 1; kill -HUP $!; wait $! || true
+: >out
+"${run[@]}" --record hup -- sh -c 'echo ready; exec sleep 30' 2>err >out </dev/null &
+for _ in $(seq 100); do ! grep -q ready out || break; sleep 0.1; done
+kill -HUP $!; wait $! || true
 says "who was asked to stop" err "interrupted by SIGHUP"
 
 # numpy's arrays come from malloc: a guard that no operand met says nothing.

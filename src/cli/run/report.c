@@ -148,6 +148,12 @@ static const char *unexplained(const struct judged *j)
                              slash != NULL ? slash + 1 : p->program, status);
         }
     }
+    static const char *const faults[] = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT"};
+    for (size_t i = 0; i < ARRAY_LEN(faults); i++) {
+        if (strcmp(tree_text(j->run, "signal", ""), faults[i]) == 0) {
+            return "; no record saw where: a static program, or a thread whose stack ran out";
+        }
+    }
     const struct finding_list *unknown = &j->diagnosis.unknown;
     for (size_t i = unknown->count; i-- > 0;) {
         const struct finding *f = &unknown->items[i];
@@ -182,7 +188,8 @@ static void drop_echoes(struct judged *j)
     struct finding_list *unknown = &j->diagnosis.unknown;
     size_t kept = 0;
     for (size_t i = 0; i < unknown->count; i++) {
-        if (!saw_the_end(j) || strcmp(unknown->items[i].id, "core-dumped") != 0) {
+        const char *id = unknown->items[i].id;
+        if (!saw_the_end(j) || (strcmp(id, "core-dumped") != 0 && strcmp(id, "c-assertion") != 0)) {
             unknown->items[kept++] = unknown->items[i];
         }
     }
@@ -193,7 +200,9 @@ static void drop_echoes(struct judged *j)
 static void judge_operands(struct judged *j)
 {
     struct arena *a = j->cli->arena;
-    if (j->story.products == 0 || j->story.products_guarded > 0 || !j->story.guard_proven) {
+    /* numpy makes one product when it is imported: beside guarded tensors it says nothing. */
+    if (j->story.products == 0 || j->story.products_guarded > 0 || j->story.blocks_met > 0 ||
+        !j->story.guard_proven) {
         return;
     }
     struct finding *f = VEC_PUSH(a, &j->checks);
@@ -265,7 +274,7 @@ static void collect(struct judged *j)
             .severity = SEVERITY_OK,
             .confidence = 1,
             .title = arena_fmt(a, "guard proven at the start; %" PRIu64 " blocks were guarded",
-                               j->story.guarded_blocks),
+                               j->story.blocks_met),
             .claim =
                 "A planted over-read faulted in each process before anything was judged. A read "
                 "of the few bytes up to the alignment of a block (64 in PyTorch) is not seen: "

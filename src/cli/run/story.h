@@ -51,6 +51,8 @@ struct run_story {
     uint64_t calls;          /* recorded in all processes, allocations left out */
     uint64_t guarded_blocks; /* handed out by the guard */
     uint64_t gpu_guarded_blocks;
+    uint64_t
+        blocks_met; /* of guarded_blocks, without the one that each process proves the guard with */
     uint64_t products;         /* on the CPU, in guarded processes, that the rings still hold */
     uint64_t products_guarded; /* of them: with an operand in a guarded block */
     bool guard_proven;         /* in every process that asked for it */

@@ -74,6 +74,7 @@ void run_story_guard(struct arena *a, const struct record *r, const char *source
         count_products(a, r, story);
     }
     story->guarded_blocks += h->guarded_blocks;
+    story->blocks_met += h->guarded_blocks > 1 ? h->guarded_blocks - 1 : 0;
     story->gpu_guarded_blocks += h->gpu_guarded_blocks;
     if (h->guard == RECORD_GUARD_UNPROVEN) {
         story->guard_proven = false;
