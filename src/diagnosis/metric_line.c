@@ -225,6 +225,9 @@ static void long_number(struct metric_line *out, struct str rest, size_t length,
 static bool is_step_time(const char *line, struct str key, struct str rest, double unit)
 {
     struct str all = {.p = line, .n = (size_t)(rest.p + rest.n - line)};
+    if (metric_key_ends(key, "seconds")) { /* "completed step: 3, seconds: 0.512" of MaxText */
+        return str_has(all, "completed step");
+    }
     return metric_key_is_time(key) &&
            (unit == 1e-3 || str_has(all, "data_time") || str_has(all, "data time") ||
             str_has(all, "data: ") || str_has(all, "Data: ") || str_has(all, "Data "));
@@ -270,8 +273,9 @@ static void take_pair(struct metric_line *out, const char *line, struct str key,
     struct metric_name name;
     struct number number = {.p = rest.p, .value = v, .scale = 1};
     if (!metric_name_of(key, &name)) {
-        double unit = lower(key.p[key.n - 1]) == 'e' ? seconds_of_unit(rest, length) : 1;
-        if (lower(key.p[key.n - 1]) == 'e' && is_step_time(line, key, rest, unit)) {
+        char last = lower(key.p[key.n - 1]);
+        double unit = last == 'e' ? seconds_of_unit(rest, length) : 1;
+        if ((last == 'e' || last == 's') && is_step_time(line, key, rest, unit)) {
             number.scale = unit;
             add(out, line, "step_time", number);
         }

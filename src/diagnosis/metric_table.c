@@ -64,6 +64,7 @@ static bool read_header(struct str line, struct metric_table *ret_table)
     bool loss = false;
     t->separator = memchr(line.p, '\t', line.n) != NULL  ? '\t'
                    : memchr(line.p, ',', line.n) != NULL ? ','
+                   : memchr(line.p, '|', line.n) != NULL ? '|'
                                                          : ' ';
     t->columns = 0;
     t->count = 0;
@@ -135,6 +136,10 @@ static bool read_row(const struct metric_table *t, struct str line, struct metri
 bool metric_table_read(struct metric_table *t, struct str line, struct metric_line *ret_line)
 {
     struct metric_table header;
+    line = str_trim(line);
+    if (line.n >= 2 && line.p[0] == '|' && line.p[line.n - 1] == '|') { /* "| Step | Loss |" */
+        line = str_slice(line, 1, line.n - 1);
+    }
     if (line.n == 0 || line.n > ROW_MAX) {
         return false;
     }

@@ -327,18 +327,43 @@ static void about(struct maker *m, struct view *v, const struct report *r)
     }
 }
 
+/* Exit status 1 stands for warnings, too; a reader of the page is told which of the two it is. */
+static enum severity shown_outcome(const struct report *r)
+{
+    bool warned = false;
+    if (r->outcome != SEVERITY_ERROR || (r->part_count != 0 && r->stage_count == 0)) {
+        return r->outcome;
+    }
+    for (size_t i = 0; i < r->stage_count; i++) {
+        if (strcmp(r->stages[i].verdict, "failed") == 0) {
+            return SEVERITY_ERROR;
+        }
+    }
+    for (size_t l = 0; l < r->list_count; l++) {
+        const struct finding_list *f = r->lists[l].findings;
+        for (size_t i = 0; i < f->count; i++) {
+            if (f->items[i].severity == SEVERITY_ERROR || r->lists[l].causes) {
+                return SEVERITY_ERROR;
+            }
+            warned |= f->items[i].severity == SEVERITY_WARNING;
+        }
+    }
+    return warned ? SEVERITY_WARNING : SEVERITY_ERROR;
+}
+
 static void fill(struct maker *m, struct view *v, const struct report *r)
 {
     static const char *const outcomes[SEVERITY_COUNT] = {
         [SEVERITY_OK] = "nothing wrong",       [SEVERITY_NOTE] = "nothing wrong",
-        [SEVERITY_WARNING] = "fault found",    [SEVERITY_ERROR] = "fault found",
+        [SEVERITY_WARNING] = "warnings",       [SEVERITY_ERROR] = "fault found",
         [SEVERITY_UNKNOWN] = "could not tell",
     };
+    enum severity outcome = shown_outcome(r);
     anchor(m, v);
     view_text(m->a, v, "command", r->command);
     view_text(m->a, v, "name", r->name);
     view_text(m->a, v, "verdict", r->verdict);
-    state(m, v, r->outcome, outcomes[r->outcome]);
+    state(m, v, outcome, outcomes[outcome]);
     about(m, v, r);
     stages(m, v, r);
     lists(m, v, r);

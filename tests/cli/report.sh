@@ -97,6 +97,10 @@ self_contained "routes together" all.html
 for text in 'Path through the stages' '&lt;b&gt;nan&lt;/b&gt;' '<figcaption>Loss' 'good' 'Runs beside each other' 'cost 40 points'; do
     grep -qi -- "$text" all.html || { echo "FAILED: the page of all does not show '$text'"; FAILED=1; }
 done
+grep -q '[.]scroll { overflow-x: auto; position: relative; }' all.html || { echo "FAILED: what is hidden in a wide table widens the page"; FAILED=1; }
+sed 's/"failed", "summary": "<b>/"conditions", "summary": "<b>/; s/"severity": "error"/"severity": "warning"/g' qualification.json >conditions.json
+expect "conditions are no fault" 1 "$ASSAY" report conditions.json --format html -o conditions.html
+grep -q '<title>assay qualify: warnings</title>' conditions.html || { echo "FAILED: the page calls a warning a fault"; FAILED=1; }
 expect "two good runs" 0 "$ASSAY" report good good --json
 jq -e '.outcome == "fine" and (.parts | length) == 2 and .parts[0].about[0].name == "command" and (.runs | length) == 2' out >/dev/null ||
     { echo "FAILED: JSON of two runs"; FAILED=1; }

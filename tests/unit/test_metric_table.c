@@ -62,6 +62,16 @@ static void tables_of_spaces_and_tabs_are_read(void **state)
     assert_near(value("loss"), 2.125);
     assert_near(value("eval_loss"), 2.25);
     t = (struct metric_table){0};
+    assert_false(row(&t, "Epoch | Loss | Time | Speed"));
+    assert_false(row(&t, "-----------------------------"));
+    assert_true(row(&t, "1 | 1.7534 | 144.91s | 3 samples/s"));
+    assert_near(value("loss"), 1.7534);
+    t = (struct metric_table){0};
+    assert_false(row(&t, "| Step | Training Loss |"));
+    assert_false(row(&t, "|------|---------------|"));
+    assert_true(row(&t, "| 10   | 2.125         |"));
+    assert_near(value("loss"), 2.125);
+    t = (struct metric_table){0};
     assert_false(row(&t, "epoch     train_loss  valid_loss  accuracy  time    "));
     assert_true(row(&t, "0         1.250000    1.500000    0.812500  00:05     "));
     assert_near(value("loss"), 1.25);
@@ -83,10 +93,10 @@ static void tables_of_spaces_and_tabs_are_read(void **state)
 static void prose_is_no_header(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"the loss, which is high, grows", "loss",
-                                        "config: loss, accuracy",
-                                        "gradients and loss, weights", "training with loss=mse, lr=3",
-                                        "we watched the loss of many runs, and of one"};
+    static const char *const lines[] = {
+        "the loss, which is high, grows", "loss",
+        "config: loss, accuracy",         "gradients and loss, weights",
+        "training with loss=mse, lr=3",   "we watched the loss of many runs, and of one"};
     for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
         struct metric_table t = {0};
         assert_false(row(&t, lines[i]));

@@ -135,6 +135,7 @@ static void step_times_are_read_in_their_units(void **state)
         {"Epoch: [0]  [10/40]  eta: 0:10:01  lr: 0.1  loss: 3.9 (3.9)  time: 0.512  data: 0.0003  max mem: 15",
          0.512},
         {"step: 10  loss: 3.9  step_time: 512 ms", 0.512},
+        {"completed step: 3, seconds: 0.512, TFLOP/s/device: 150.3, loss: 9.1", 0.512},
         {" 12/90 ━━━━━━━━ 4s 512ms/step - loss: 5.7601", 0.512},
         {"90/90 - 46s - 512ms/step - loss: 5.7601 - val_loss: 5.1", 0.512},
         {"90/90 [==============================] - 1s 2s/step - loss: 5.76", 2},

@@ -21,6 +21,7 @@ struct matrix {
     double spent_s;       /* by trials of this call */
     size_t ran;           /* the same, their number */
     bool stopped;         /* interrupted */
+    const char *endless;  /* or by this trial, whose end is not on record; else NULL */
     int lock;             /* descriptor of the folder's lock */
 };
 

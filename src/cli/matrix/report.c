@@ -457,8 +457,14 @@ void matrix_report(struct matrix *m, struct report *ret_report, int *ret_status)
     r.verdict = m->plan->bisect ? judge_search(&t) : judge_routes(&t, &base);
     *ret_status = session_exit(&t.findings);
     if (m->stopped) {
-        r.verdict = arena_fmt(t.arena, "interrupted after %zu of %zu trials: %s", m->done,
-                              m->planned, r.verdict);
+        r.verdict = arena_fmt(t.arena, "%s after %zu of %zu trials: %s",
+                              m->endless != NULL ? "stopped" : "interrupted", m->done, m->planned,
+                              r.verdict);
+        if (m->endless != NULL) {
+            *VEC_PUSH(t.arena, &r.notes) = arena_fmt(
+                t.arena, "the end of the trial in %s could not be written: is the disk full?",
+                m->endless);
+        }
         *VEC_PUSH(t.arena, &r.notes) = "the same command goes on where it stopped";
         *ret_status = *ret_status == EXIT_FAULT ? EXIT_FAULT : EXIT_UNKNOWN;
     }

@@ -201,6 +201,7 @@ static enum status one_trial(struct matrix *m, size_t route, uint64_t n, struct 
     TRY(trial_run(m->cli, &t, show, &s, err));
     if (trial_was_interrupted() || !trial_is_finished(a, folder)) {
         m->stopped = true;
+        m->endless = trial_was_interrupted() ? NULL : folder;
         cli_progress(m->cli, NULL);
         return ST_OK;
     }
