@@ -5,6 +5,10 @@
 export PYTHONPATH=$SOURCE/tests/cli PYTHONDONTWRITEBYTECODE=1
 FILES=$SOURCE/tests/fuzz/corpus/torch_file
 expect "squares of small gradients, kept by Adagrad" 0 "$ASSAY" checkpoint verify "$FILES/adagrad"
+expect "padding that ZeRO-3 never writes" 0 "$ASSAY" checkpoint verify "$FILES/zero3_padding"
+says "padding that ZeRO-3 never writes" out "padding of a partition"
+expect "NaN beside it" 1 "$ASSAY" checkpoint verify "$FILES/zero3_nan"
+says "NaN beside it" out "(tensor-nan)"
 python3 - "$TMP" <<'PY'
 import sys
 from safetensors_file import normal, save
