@@ -172,9 +172,14 @@ enum status tree_from_yaml(struct arena *a, struct str text, const char *name,
     while (status == ST_OK && !end) {
         yaml_event_t ev;
         if (!yaml_parser_parse(&parser, &ev)) {
-            status = err_set(err, ST_FORMAT, "%s:%d: not YAML: %s", name,
-                             (int)parser.problem_mark.line + 1,
-                             parser.problem != NULL ? parser.problem : "unreadable");
+            const char *problem = parser.problem != NULL ? parser.problem : "unreadable";
+            bool token = strstr(problem, "cannot start any token") != NULL;
+            status = err_set(
+                err, ST_FORMAT, "%s:%d: not YAML: %s%s", name, (int)parser.problem_mark.line + 1,
+                problem,
+                token ? " (a tab? YAML is indented with spaces; texts that begin with @, "
+                        "` or % need quotes)"
+                      : "");
             break;
         }
         status = on_event(l, &ev, &end);

@@ -3,6 +3,7 @@
  * Entry: finds the command, prepares the invocation, runs it. What a command does is in its
  * cmd_*.c; what it may print goes through output.c.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "base/str.h"
 
@@ -98,6 +100,30 @@ static int help_of(struct cli *cli, bool long_form)
     return cli_emit(cli, strbuf_str(&out), EXIT_FINE);
 }
 
+/* A result that cannot be written is told before hours of work, not after. The file itself is made at the end. */
+static bool output_can_be_written(const struct cli *cli)
+{
+    const char *path = cli_value(cli, "output", NULL);
+    if (path == NULL) {
+        return true;
+    }
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    const char *slash = strrchr(path, '/');
+    const char *folder = slash == NULL   ? "."
+                         : slash == path ? "/"
+                                         : arena_fmt(cli->arena, "%.*s", (int)(slash - path), path);
+    int denied = there && S_ISDIR(st.st_mode) ? EISDIR
+                 : access(there ? path : folder, W_OK) != 0 ? errno
+                                                            : 0;
+    denied = denied == ENOENT ? 0 : denied; /* the command may make the folder, as with --save */
+    if (denied != 0) {
+        cli_fail(cli, EXIT_UNKNOWN, "cannot write '%s': %s (%s)", path, strerror(denied),
+                 err_name(denied));
+    }
+    return denied == 0;
+}
+
 static int run(struct cli *cli, int argc, char **argv)
 {
     if (argc < 2) {
@@ -128,7 +154,7 @@ static int run(struct cli *cli, int argc, char **argv)
     if (cli_flag(cli, "help")) {
         return help_of(cli, long_help_wanted(argc, argv));
     }
-    return cli->command->run(cli);
+    return output_can_be_written(cli) ? cli->command->run(cli) : EXIT_UNKNOWN;
 }
 
 int main(int argc, char **argv)

@@ -122,8 +122,11 @@ static int emit(const struct cli *cli, int fd, struct str text, int status)
     if (path != NULL) {
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
         if (fd < 0) {
-            return cli_fail(cli, EXIT_UNKNOWN, "cannot write '%s': %s (%s)", path, strerror(errno),
-                            err_name(errno));
+            cli_fail(cli, EXIT_UNKNOWN,
+                     "cannot write '%s': %s (%s); the result is on standard output", path,
+                     strerror(errno), err_name(errno));
+            (void)write_all(STDOUT_FILENO, text); /* what took hours is not lost */
+            return EXIT_UNKNOWN;
         }
     }
     bool fine = write_all(fd, text);

@@ -159,6 +159,30 @@ static size_t escape_length(const char *p, size_t n)
     return 2;
 }
 
+size_t framing_strip(char *text, size_t n)
+{
+    size_t from = 0;
+    size_t to = 0;
+    while (from < n) {
+        const char *esc = memchr(text + from, '\033', n - from);
+        size_t run = esc != NULL ? (size_t)(esc - text) - from : n - from;
+        memmove(text + to, text + from, run);
+        to += run;
+        from += run;
+        from += esc != NULL ? escape_length(esc, n - from) : 0;
+    }
+    return to;
+}
+
+struct str framing_plain(struct arena *a, struct str line)
+{
+    if (memchr(line.p, '\033', line.n) == NULL) {
+        return line;
+    }
+    char *clean = str_dup(a, line);
+    return (struct str){.p = clean, .n = framing_strip(clean, line.n)};
+}
+
 /* Copies from[0, n) to `clean` without control sequences; `from` may be `clean` itself. */
 static size_t strip_escapes(struct framer *f, const char *source, size_t n)
 {

@@ -50,6 +50,11 @@ struct frame_cursor {
     uint64_t removed;  /* bytes removed before `at` */
 };
 
+/* Takes terminal control sequences out of one line; its new length. */
+size_t framing_strip(char *text, size_t n);
+/* The line itself, or a copy in `a` where it has such sequences. */
+struct str framing_plain(struct arena *a, struct str line);
+
 struct framer *framer_new(struct arena *a) MUST_USE RETURNS_NONNULL;
 
 /* Forgets everything: a new file begins. */

@@ -60,6 +60,18 @@ static struct names instances(struct bench *b, const char *each)
     return out;
 }
 
+/* "gpu[*]" when gpu.count was denied or unreadable: that there is none is then not known. */
+static bool cannot_count(struct bench *b, const char *each)
+{
+    size_t bracket = str_find_char(str_of(each), '[', 0);
+    if (bracket == SIZE_MAX) {
+        return false;
+    }
+    const char *key = arena_fmt(b->arena, "%.*s.count", (int)bracket, each);
+    const struct fact *f = facts_get(b->facts, key);
+    return f != NULL && (f->state == FACT_DENIED || f->state == FACT_UNREADABLE);
+}
+
 /* `$.x` with the dollar filled in. */
 static const char *with_dollar(struct bench *b, const char *key)
 {
@@ -164,6 +176,7 @@ static void judge_rule(struct bench *b, const struct rule *r)
         hit = try_rule(b, r, NULL, &blocked);
     } else {
         struct names names = instances(b, r->each);
+        blocked = names.count == 0 && cannot_count(b, r->each);
         for (size_t i = 0; i < names.count; i++) {
             hit = try_rule(b, r, names.items[i], &blocked) || hit;
         }

@@ -7,86 +7,7 @@
 #include <string.h>
 
 #include "diagnosis/line_text.h"
-
-/* Key endings and the names they stand for. The longest fitting row of a last letter comes first. */
-struct alias {
-    const char *key;
-    size_t n;  /* its length */
-    char last; /* its last letter, to pass over most rows quickly */
-    const char *name;
-    double scale;
-};
-
-#define ALIAS(text, meaning, factor)                                                         \
- {                                                                                           \
-  .key = (text), .n = sizeof(text) - 1, .last = (text)[sizeof(text) - 2], .name = (meaning), \
-  .scale = (factor)                                                                          \
- }
-static const struct alias aliases[] = {
-    ALIAS("eval_loss", "eval_loss", 1),
-    ALIAS("eval/loss", "eval_loss", 1),
-    ALIAS("val_loss", "eval_loss", 1),
-    ALIAS("valid_loss", "eval_loss", 1),
-    ALIAS("val/loss", "eval_loss", 1),
-    ALIAS("validation loss", "eval_loss", 1),
-    ALIAS("validation_loss", "eval_loss", 1),
-    ALIAS("val loss", "eval_loss", 1),
-    ALIAS("test_loss", "eval_loss", 1),
-    ALIAS("step_loss", "loss", 1),
-    ALIAS("train_loss", "loss", 1),
-    ALIAS("train/loss", "loss", 1),
-    ALIAS("training_loss", "loss", 1),
-    ALIAS("train loss", "loss", 1),
-    ALIAS("training loss", "loss", 1),
-    ALIAS("avr_loss", "loss", 1),
-    ALIAS("avg_loss", "loss", 1),
-    ALIAS("lm loss", "loss", 1),
-    ALIAS("lm_loss", "loss", 1),
-    ALIAS("total_loss", "loss", 1),
-    ALIAS("loss", "loss", 1),
-    ALIAS("gradient_norm", "grad_norm", 1),
-    ALIAS("grad_norm", "grad_norm", 1),
-    ALIAS("grad norm", "grad_norm", 1),
-    ALIAS("gradnorm", "grad_norm", 1),
-    ALIAS("gnorm", "grad_norm", 1),
-    ALIAS("learning_rate", "lr", 1),
-    ALIAS("learning rate", "lr", 1),
-    ALIAS("lr", "lr", 1),
-    ALIAS("loss_scale", "loss_scale", 1),
-    ALIAS("loss scale", "loss_scale", 1),
-    ALIAS("elapsed time per iteration (ms)", "step_time", 1e-3),
-    ALIAS("iter_time", "step_time", 1),
-    ALIAS("step_time", "step_time", 1),
-    ALIAS("time per step", "step_time", 1),
-    ALIAS("data_time", "data_time", 1),
-    ALIAS("tps", "tokens_per_s", 1),
-    ALIAS("tokens/s", "tokens_per_s", 1),
-    ALIAS("tokens_per_second", "tokens_per_s", 1),
-    ALIAS("tokens_per_second_per_gpu", "tokens_per_s", 1),
-    ALIAS("tflops", "tflops", 1),
-    ALIAS("throughput per gpu (tflop/s/gpu)", "tflops", 1),
-    ALIAS("mfu", "mfu", 1),
-    ALIAS("epoch", "epoch", 1),
-    ALIAS("ppl", "ppl", 1),
-    ALIAS("perplexity", "ppl", 1),
-    ALIAS("reward", "reward", 1),
-    ALIAS("kl", "kl", 1),
-    ALIAS("entropy", "entropy", 1),
-    ALIAS("mean_token_accuracy", "accuracy", 1),
-    ALIAS("accuracy", "accuracy", 1),
-    ALIAS("number of nan iterations", "nan_iterations", 1),
-    ALIAS("number of skipped iterations", "skipped_iterations", 1),
-    ALIAS("global_step", "step", 1),
-    ALIAS("current_steps", "step", 1),
-    ALIAS("total_steps", "total_steps", 1),
-    ALIAS("steps", "step", 1),
-    ALIAS("step", "step", 1),
-};
-
-static bool is_sep(char c)
-{
-    return c == ':' || c == '=';
-}
+#include "diagnosis/metric_name.h"
 
 static char lower(char c)
 {
@@ -96,6 +17,11 @@ static char lower(char c)
 static bool word_char(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool is_sep(char c)
+{
+    return c == ':' || c == '=';
 }
 
 static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -240,53 +166,6 @@ static struct str key_before(struct str line, size_t end)
     return str_slice(line, start, end);
 }
 
-static bool ends_with(struct str text, const char *key, size_t n)
-{
-    if (text.n < n || lower(text.p[text.n - 1]) != key[n - 1]) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (lower(text.p[text.n - n + i]) != key[i]) {
-            return false;
-        }
-    }
-    char before = text.n > n ? text.p[text.n - n - 1] : ' ';
-    return !word_char(before) && before != '-';
-}
-
-static bool ends_with_key(struct str text, const char *key)
-{
-    return ends_with(text, key, strlen(key));
-}
-
-/* A name of our own for losses that no row knows ("aux_loss", "D loss"), else NULL. */
-static bool own_loss_name(struct str key, char name[METRIC_NAME_MAX])
-{
-    if (key.n < 4 || memcmp(key.p + key.n - 4, "loss", 4) != 0) {
-        return false;
-    }
-    size_t from = key.n - 4;
-    while (from != 0 && (word_char(key.p[from - 1]) || key.p[from - 1] == '/')) {
-        from--;
-    }
-    for (size_t i = from; i < key.n; i++) {
-        name[i - from] = (char)(key.p[i] == '/' ? '_' : lower(key.p[i]));
-    }
-    name[key.n - from] = '\0';
-    return true;
-}
-
-static const struct alias *alias_of(struct str key)
-{
-    char last = key.n != 0 ? lower(key.p[key.n - 1]) : '\0';
-    for (size_t i = 0; i < ARRAY_LEN(aliases); i++) {
-        if (aliases[i].last == last && ends_with(key, aliases[i].key, aliases[i].n)) {
-            return &aliases[i];
-        }
-    }
-    return NULL;
-}
-
 /* A number that stands at `p` in the line which begins at `line`. */
 struct number {
     const char *p;
@@ -320,17 +199,50 @@ static void add_named(struct metric_line *out, const char *line, const char *nam
     }
 }
 
-/* "[D loss: 0.7, acc.: 50%] [G loss: 0.9]": a one-letter word before makes it a loss of its own. */
-static bool lettered_loss(struct str key, char name[METRIC_NAME_MAX])
+/* "512.1ms", "512 ms", "0.5s": what the number at the front of `rest` is in seconds. */
+static double seconds_of_unit(struct str rest, size_t length)
 {
-    size_t n = key.n;
-    if (n < 6 || !ends_with_key(key, "loss") || key.p[n - 5] != ' ' ||
-        !isupper((unsigned char)key.p[n - 6]) || (n > 6 && key.p[n - 7] != ' ')) {
-        return false;
+    length += length < rest.n && rest.p[length] == ' ';
+    return word_at(rest, length, "ms") ? 1e-3 : word_at(rest, length, "us") ? 1e-6 : 1;
+}
+
+/* "1,234,567" and "40.5K": the rest of a number of tokens. */
+static void long_number(struct metric_line *out, struct str rest, size_t length,
+                        struct number *number)
+{
+    while (length + 4 <= rest.n && rest.p[length] == ',' &&
+           line_digits(str_slice(rest, length + 1, length + 4)).n == 3) {
+        number->value = number->value * 1000 +
+                        (double)line_number(str_slice(rest, length + 1, length + 4), "", 0);
+        length += 4;
+        out->special = true;
     }
-    name[0] = lower(key.p[n - 6]);
-    memcpy(name + 1, "_loss", 6);
-    return true;
+    number->scale *= word_at(rest, length, "k") ? 1e3 : word_at(rest, length, "m") ? 1e6 : 1;
+}
+
+/* A key "time" alone: of this step when it is in milliseconds, or stands beside the time of its data. What
+ * has passed since the start is told in seconds, and alone. */
+static bool is_step_time(const char *line, struct str key, struct str rest, double unit)
+{
+    struct str all = {.p = line, .n = (size_t)(rest.p + rest.n - line)};
+    return metric_key_is_time(key) &&
+           (unit == 1e-3 || str_has(all, "data_time") || str_has(all, "data time") ||
+            str_has(all, "data: ") || str_has(all, "Data: ") || str_has(all, "Data "));
+}
+
+static void count_steps(struct metric_line *out, const char *name, double v)
+{
+    out->special |= !(v < 1e14 && v > -1e14) && strstr(name, "step") != NULL;
+    if (!(v >= 0 && v < 1e15)) {
+        return;
+    }
+    if (strcmp(name, "step") == 0) {
+        out->special |= out->step >= 0;
+        out->step = (int64_t)v > out->step ? (int64_t)v : out->step;
+    } else if (strcmp(name, "total_steps") == 0) {
+        out->special = true;
+        out->total = (int64_t)v;
+    }
 }
 
 static void take_pair(struct metric_line *out, const char *line, struct str key, struct str rest)
@@ -351,40 +263,34 @@ static void take_pair(struct metric_line *out, const char *line, struct str key,
     if (length == 0) {
         return;
     }
-    if (lower(key.p[key.n - 1]) == 'e' && ends_with_key(key, "train_runtime")) {
+    if (lower(key.p[key.n - 1]) == 'e' && metric_key_ends(key, "train_runtime")) {
         out->final = true;
         return;
     }
-    char name[METRIC_NAME_MAX];
+    struct metric_name name;
     struct number number = {.p = rest.p, .value = v, .scale = 1};
-    const struct alias *alias = NULL;
-    if (lettered_loss(key, name) || ((alias = alias_of(key)) == NULL && own_loss_name(key, name))) {
-        add_named(out, line, name, number);
-        return;
-    }
-    if (alias == NULL) {
-        return;
-    }
-    if (strcmp(alias->name, "tokens_per_s") == 0) { /* "tps: 1,234" */
-        while (length + 4 <= rest.n && rest.p[length] == ',' &&
-               line_digits(str_slice(rest, length + 1, length + 4)).n == 3) {
-            v = v * 1000 + (double)line_number(str_slice(rest, length + 1, length + 4), "", 0);
-            length += 4;
-            out->special = true;
+    if (!metric_name_of(key, &name)) {
+        double unit = lower(key.p[key.n - 1]) == 'e' ? seconds_of_unit(rest, length) : 1;
+        if (lower(key.p[key.n - 1]) == 'e' && is_step_time(line, key, rest, unit)) {
+            number.scale = unit;
+            add(out, line, "step_time", number);
         }
-    }
-    out->special |= !(v < 1e14 && v > -1e14) && strstr(alias->name, "step") != NULL;
-    if (strcmp(alias->name, "step") == 0 && v >= 0 && v < 1e15) {
-        out->special |= out->step >= 0;
-        out->step = (int64_t)v > out->step ? (int64_t)v : out->step;
-    } else if (strcmp(alias->name, "total_steps") == 0 && v >= 0 && v < 1e15) {
-        out->special = true;
-        out->total = (int64_t)v;
         return;
     }
-    number.value = v;
-    number.scale = alias->scale;
-    add(out, line, alias->name, number);
+    if (name.known == NULL) {
+        add_named(out, line, name.own, number);
+        return;
+    }
+    number.scale = name.scale;
+    if (strcmp(name.known, "tokens_per_s") == 0) {
+        long_number(out, rest, length, &number);
+    } else if (str_ends(str_of(name.known), "_time") && name.scale == 1) {
+        number.scale = seconds_of_unit(rest, length);
+    }
+    count_steps(out, name.known, number.value);
+    if (strcmp(name.known, "total_steps") != 0 || !(v >= 0 && v < 1e15)) {
+        add(out, line, name.known, number);
+    }
 }
 
 /* " iteration      100/   10000 |" of Megatron. */
@@ -405,15 +311,53 @@ static void megatron_step(struct metric_line *out, struct str line)
     }
 }
 
+/* "12/90 ━━━ 0s 5ms/step - loss: 1.25" of Keras, which is no bar of tqdm. */
+static void keras_step(struct metric_line *out, struct str line)
+{
+    struct str s = str_trim(line);
+    size_t unit = str_find(s, "/step", 0);
+    size_t done = line_digits(s).n;
+    if (unit == SIZE_MAX || done == 0 || done > 12 || done + 1 >= s.n || s.p[done] != '/') {
+        return;
+    }
+    struct str rest = str_slice(s, done + 1, s.n);
+    size_t total = line_digits(rest).n;
+    if (total == 0 || total > 12 || total >= rest.n || rest.p[total] != ' ') {
+        return;
+    }
+    out->special = true; /* the total is at no place that is kept */
+    out->step = line_number(s, "", -1);
+    out->total = line_number(rest, "", -1);
+    add(out, line.p, "step", (struct number){.p = s.p, .value = (double)out->step, .scale = 1});
+    size_t from = unit;
+    while (from != 0 && isalpha((unsigned char)s.p[from - 1])) {
+        from--;
+    }
+    size_t behind = from;
+    while (from != 0 && (isdigit((unsigned char)s.p[from - 1]) || s.p[from - 1] == '.')) {
+        from--;
+    }
+    size_t length;
+    double v = metric_number(str_slice(s, from, behind), &length);
+    if (length != 0) {
+        double scale = str_starts(str_slice(s, behind, s.n), "ms")   ? 1e-3
+                       : str_starts(str_slice(s, behind, s.n), "us") ? 1e-6
+                                                                     : 1;
+        add(out, line.p, "step_time", (struct number){.p = s.p + from, .value = v, .scale = scale});
+    }
+}
+
 /* Words that say which step a line without signs is about. */
 static bool names_a_step(struct str key)
 {
-    return ends_with_key(key, "step") || ends_with_key(key, "iter") ||
-           ends_with_key(key, "iteration") || ends_with_key(key, "epoch");
+    return metric_key_ends(key, "step") || metric_key_ends(key, "iter") ||
+           metric_key_ends(key, "iteration") || metric_key_ends(key, "epoch") ||
+           metric_key_ends(key, "iter_dt");
 }
 
-/* The number behind the space at `at`, when nothing but a separator follows it. */
-static bool bare_number(struct str line, size_t at)
+/* The number behind the space at `at`, when nothing but a separator follows it, or the unit of a time. A
+ * slash may follow: "step 10/400". */
+static bool bare_number(struct str line, size_t at, bool *ret_slash)
 {
     struct str rest = str_slice(line, at + 1, line.n);
     if (rest.n == 0 || rest.p[0] == ' ') {
@@ -421,7 +365,29 @@ static bool bare_number(struct str line, size_t at)
     }
     size_t length;
     (void)metric_number(rest, &length);
-    return length != 0 && (length == rest.n || strchr(" ,|;:])", rest.p[length]) != NULL);
+    if (length != 0 && (word_at(rest, length, "ms") || word_at(rest, length, "s"))) {
+        length += lower(rest.p[length]) == 'm' ? 2 : 1;
+    }
+    *ret_slash = length != 0 && length < rest.n && rest.p[length] == '/';
+    return length != 0 && (length == rest.n || strchr(" \t,|;:])/", rest.p[length]) != NULL);
+}
+
+/* "[  10/5005]": how far an epoch is. */
+static bool has_progress(struct str line)
+{
+    for (size_t at = 0; (at = str_find_char(line, '[', at)) != SIZE_MAX; at++) {
+        struct str in = str_trim(str_slice(line, at + 1, line.n));
+        size_t done = line_digits(in).n;
+        if (done == 0 || done >= in.n || in.p[done] != '/') {
+            continue;
+        }
+        struct str total = str_slice(in, done + 1, in.n);
+        size_t n = line_digits(total).n;
+        if (n != 0 && n < total.n && total.p[n] == ']') {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* transformers opens a training with what it is going to do: "Num update steps per epoch = 50", "Gradient
@@ -438,12 +404,13 @@ static bool is_setting(struct str line)
  */
 static void bare_pairs(struct metric_line *out, struct str line)
 {
-    if (str_find(line, "loss ", 0) == SIZE_MAX) {
+    if (str_find(line, "oss ", 0) == SIZE_MAX && str_find(line, "oss\t", 0) == SIZE_MAX) {
         return;
     }
-    bool step_named = false;
+    bool step_named = has_progress(line);
     for (size_t i = 1; i < line.n; i++) {
-        if (line.p[i] != ' ' || !bare_number(line, i)) {
+        bool slash;
+        if ((line.p[i] != ' ' && line.p[i] != '\t') || !bare_number(line, i, &slash)) {
             continue;
         }
         struct str key = key_before(line, i);
@@ -451,10 +418,46 @@ static void bare_pairs(struct metric_line *out, struct str line)
             str_find(key, "final", 0) != SIZE_MAX) {
             continue;
         }
-        step_named |= names_a_step(key);
-        if (step_named) {
+        bool step = names_a_step(key);
+        step_named |= step;
+        if (step_named && (step || !slash)) {
             take_pair(out, line.p, key, str_slice(line, i + 1, line.n));
         }
+    }
+}
+
+/* "Loss at step 12: 2.5": the word stands before the step, and the colon at `at` behind it. */
+static void loss_at_step(struct metric_line *out, struct str line, size_t at)
+{
+    struct str key = key_before(line, at);
+    size_t loss = str_find(key, "oss at ", 0);
+    size_t digits = key.n;
+    while (digits != 0 && isdigit((unsigned char)key.p[digits - 1])) {
+        digits--;
+    }
+    struct str word = str_trim(str_slice(key, 0, digits));
+    if (loss == SIZE_MAX || digits == key.n || !names_a_step(word)) {
+        return;
+    }
+    if (metric_key_ends(word, "step")) {
+        take_pair(out, line.p, word, str_slice(line, (size_t)(key.p + digits - line.p), line.n));
+    }
+    take_pair(out, line.p, str_slice(key, 0, loss + 3), str_slice(line, at + 1, line.n));
+}
+
+/* "|    loss   | 0.512   |": a row of a box that holds one name and one number. */
+static void boxed_pair(struct metric_line *out, struct str line)
+{
+    size_t middle = str_find_char(line, '|', 1);
+    size_t end = middle == SIZE_MAX ? SIZE_MAX : str_find_char(line, '|', middle + 1);
+    if (end == SIZE_MAX || str_trim(str_slice(line, end + 1, line.n)).n != 0) {
+        return;
+    }
+    struct str value = str_trim(str_slice(line, middle + 1, end));
+    size_t length;
+    (void)metric_number(value, &length);
+    if (length != 0 && length == value.n) {
+        take_pair(out, line.p, str_trim(str_slice(line, 1, middle)), value);
     }
 }
 
@@ -466,6 +469,7 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     out->special = false;
     out->step = -1;
     out->total = -1;
+    bool at_step = str_find(line, "oss at ", 0) != SIZE_MAX;
     for (size_t i = 1; i < line.n; i++) {
         if (!is_sep(line.p[i]) || (i + 1 < line.n && is_sep(line.p[i + 1]))) {
             continue;
@@ -473,6 +477,9 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
         char before = line.p[i - 1];
         /* clock times and file:line are no pairs */
         if (before >= '0' && before <= '9') {
+            if (at_step) {
+                loss_at_step(out, line, i);
+            }
             continue;
         }
         take_pair(out, line.p, key_before(line, i), str_slice(line, i + 1, line.n));
@@ -480,6 +487,12 @@ void metric_line_parse(struct str line, struct metric_line *ret_line)
     bare_pairs(out, line);
     if (memchr(line.p, '|', line.n) != NULL) {
         megatron_step(out, line);
+        if (out->count == 0 && line.p[0] == '|') {
+            boxed_pair(out, line);
+        }
+    }
+    if (out->count > 0 && out->step < 0) {
+        keras_step(out, line);
     }
     if (out->count > 0 && is_setting(line)) {
         out->count = 0;

@@ -352,6 +352,19 @@ static bool bracket_content(struct reader *r, struct str in)
            (r->out->clock == CLOCK_WALL && in.n < 100 && str_has(in, ".py"));
 }
 
+/* "[train] 2025-05-05T10:00:01Z ": a container before the time that its engine printed. */
+static bool is_container(struct str in, struct str behind)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)char_at(in, n)) || char_at(in, n) == '-' ||
+           char_at(in, n) == '_') {
+        n++;
+    }
+    int year;
+    return n != 0 && n == in.n && char_at(behind, 0) == ' ' && digits(behind, 1, 4, &year) == 4 &&
+           char_at(behind, 5) == '-';
+}
+
 static bool read_bracket(struct reader *r)
 {
     if (char_at(r->s, 0) != '[') {
@@ -381,7 +394,7 @@ static bool read_bracket(struct reader *r)
         size_t at = 0;
         (void)iso_time(&inner, &at);
     }
-    if (!bracket_content(r, in)) {
+    if (!bracket_content(r, in) && !is_container(in, behind)) {
         return false;
     }
     size_t end = close + 1;

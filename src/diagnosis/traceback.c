@@ -520,8 +520,7 @@ static struct writer *start_headless(struct tracebacks *t, const struct line_con
     struct str body = line->prefix.body;
     size_t indent = spaces(body);
     struct writer *w = writer_of(t, line, false);
-    if (!str_starts(str_slice(body, indent, body.n), "File \"") ||
-        (w != NULL && w->state != STATE_IDLE)) {
+    if (!trace_frame_opens(body) || (w != NULL && w->state != STATE_IDLE)) {
         return w;
     }
     w = writer_of(t, line, true);

@@ -46,18 +46,36 @@ static void begin(struct trace_frame *f, struct str file, struct str line, struc
     PUT(f->function, function);
 }
 
+/* Where the path of a head begins: 6, or 0 where a paste begins in its midst: 'x.py", line 12, in f'. */
+static size_t path_start(struct str s)
+{
+    if (str_starts(s, "File \"")) {
+        return 6;
+    }
+    size_t quote = str_find_char(s, '"', 0);
+    bool cut = quote > 3 && quote != SIZE_MAX && str_ends(str_slice(s, 0, quote), ".py") &&
+               str_starts(str_slice(s, quote, s.n), "\", line ");
+    return cut ? 0 : SIZE_MAX;
+}
+
+bool trace_frame_opens(struct str body)
+{
+    return path_start(str_trim(body)) != SIZE_MAX;
+}
+
 /* '  File "x.py", line 12, in name' */
 static bool python_head(struct trace_frame *f, struct str body)
 {
     struct str s = str_trim(body);
-    size_t quote = str_starts(s, "File \"") ? str_find_char(s, '"', 6) : SIZE_MAX;
+    size_t start = path_start(s);
+    size_t quote = start != SIZE_MAX ? str_find_char(s, '"', start) : SIZE_MAX;
     if (quote == SIZE_MAX) {
         return false;
     }
     size_t in = str_find(s, ", in ", quote);
     size_t line = str_find(s, ", line ", quote);
     size_t end = in != SIZE_MAX ? in : s.n;
-    begin(f, str_slice(s, 6, quote), str_slice(s, line != SIZE_MAX ? line + 7 : end, end),
+    begin(f, str_slice(s, start, quote), str_slice(s, line != SIZE_MAX ? line + 7 : end, end),
           str_slice(s, in != SIZE_MAX ? in + 5 : s.n, s.n));
     return true;
 }
@@ -94,17 +112,19 @@ static bool ipython_head(struct trace_frame *f, struct str s)
     }
     bool named = str_starts(s, "File ");
     s = named ? str_slice(s, 5, s.n) : s;
-    size_t in = str_find(s, named ? ", in " : " in ", 0);
+    bool comma = named && str_find(s, ", in ", 0) != SIZE_MAX;
+    size_t in = str_find(s, comma ? ", in " : " in ", 0);
     struct str path = unlink_path(str_slice(s, 0, in == SIZE_MAX ? (named ? s.n : 0) : in));
     struct str function = in == SIZE_MAX ? STR("<module>")
-                                         : bare_name(str_slice(s, in + (named ? 5 : 4), s.n));
+                                         : bare_name(str_slice(s, in + (comma ? 5 : 4), s.n));
     size_t colon = path.n;
     while (colon != 0 && path.p[colon - 1] != ':') {
         colon--;
     }
     struct str line = str_slice(path, colon, path.n);
     struct str file = colon != 0 && is_number(line) ? str_slice(path, 0, colon - 1) : path;
-    bool a_path = str_ends(file, ".py") || str_starts(file, "<ipython-input-");
+    bool a_path = str_ends(file, ".py") || str_starts(file, "<ipython-input-") ||
+                  (named && str_is(file, "<string>"));
     if (!a_path || (named && file.n == path.n) ||
         (!named && str_find_char(file, ' ', 0) != SIZE_MAX)) {
         return false;
@@ -205,6 +225,17 @@ static bool is_mark(struct str s)
     return true;
 }
 
+/* "4 frames": what Colab folds away; frames of packages as a rule. */
+static bool folded_head(struct trace_frame *f, struct str s)
+{
+    size_t end = str_find(s, " frames", 0);
+    if (end == SIZE_MAX || end + 7 != s.n || !is_number(str_slice(s, 0, end))) {
+        return false;
+    }
+    begin(f, STR("<folded>"), (struct str){0}, (struct str){0});
+    return true;
+}
+
 enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, struct str body)
 {
     bool below_head = r->python_head;
@@ -213,6 +244,9 @@ enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, 
         return FRAME_HEAD;
     }
     struct str s = str_trim(body);
+    if (folded_head(f, s)) {
+        return FRAME_HEAD;
+    }
     if (str_starts(body, BOX_SIDE)) {
         return rich_line(r, f, body);
     }
@@ -227,16 +261,28 @@ enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, 
             PUT(f->code, s);
             return FRAME_CODE;
         }
-        return FRAME_OTHER;
+        /* IPython's plain form indents its heads as Python does, the source line below them. */
+        bool plain = str_starts(s, "File ") || str_starts(s, "Cell In[");
+        r->python_head = plain && ipython_head(f, s);
+        return r->python_head ? FRAME_HEAD : FRAME_OTHER;
     }
     return ipython_head(f, s) ? FRAME_HEAD : FRAME_NONE;
 }
 
 bool trace_frame_is_library(const char *file)
 {
-    static const char *const parts[] = {
-        "site-packages", "dist-packages", "/lib/python", "/lib64/python", "\\lib\\",
-        "\\Lib\\",       "<frozen ",      "conda/lib/",  "<string>",      "<__array_function__"};
+    static const char *const parts[] = {"site-packages",
+                                        "dist-packages",
+                                        "/lib/python",
+                                        "/lib64/python",
+                                        "\\lib\\",
+                                        "\\Lib\\",
+                                        "<frozen ",
+                                        "conda/lib/",
+                                        "<string>",
+                                        "<__array_function__",
+                                        "unsloth_compiled_cache",
+                                        "<folded>"};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         if (strstr(file, parts[i]) != NULL) {
             return true;

@@ -44,6 +44,9 @@ struct frame_reader {
  */
 enum frame_part trace_frame_read(struct frame_reader *r, struct trace_frame *f, struct str body);
 
+/* Python's head of a frame, whole or without its beginning: what a traceback without its first lines opens with. */
+bool trace_frame_opens(struct str body);
+
 /* The file is of an installed package, the standard library or a frozen module: not the program's. */
 bool trace_frame_is_library(const char *file);
 

@@ -116,14 +116,51 @@ static void collect_cmdline(struct collect *c)
     facts_strings(c->facts, "cmdline.amdgpu", list.items, list.count, "/proc/cmdline");
 }
 
+/* Processors without a name in /proc/cpuinfo: ARM's give numbers (implementer and part, as the kernel's
+ * arch/arm64/include/asm/cputype.h has them), POWER and RISC-V another key. */
+static const char *cpu_model(struct arena *a, struct str text)
+{
+    static const char *const keys[] = {"model name", "cpu", "uarch"};
+
+    static const struct {
+        const char *implementer, *part, *name;
+    } arm[] = {
+        {"0x41", "0xd08", "Cortex-A72"},  {"0x41", "0xd0c", "Neoverse-N1"},
+        {"0x41", "0xd40", "Neoverse-V1"}, {"0x41", "0xd42", "Cortex-A78AE"},
+        {"0x41", "0xd49", "Neoverse-N2"}, {"0x41", "0xd4f", "Neoverse-V2"},
+        {"0x46", "0x001", "A64FX"},       {"0x48", "0xd01", "TaiShan-v110"},
+        {"0x4e", "0x004", "Carmel"},      {"0xc0", "0xac3", "Ampere-1"},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        struct str model = read_line_value(text, keys[i], "\t :");
+        if (model.n != 0 && !str_starts(model, "family") && !str_starts(model, "MHz")) {
+            return str_dup(a, model);
+        }
+    }
+    struct str implementer = read_line_value(text, "CPU implementer", "\t :");
+    struct str part = read_line_value(text, "CPU part", "\t :");
+    if (implementer.n == 0 || part.n == 0) {
+        return NULL;
+    }
+    const char *name = "ARM processor";
+    for (size_t i = 0; i < ARRAY_LEN(arm); i++) {
+        if (str_is(implementer, arm[i].implementer) && str_is(part, arm[i].part)) {
+            name = arm[i].name;
+        }
+    }
+    return arena_fmt(a, "%s (implementer %.*s, part %.*s)", name, STR_ARG(implementer),
+                     STR_ARG(part));
+}
+
 static void collect_cpu_and_memory(struct collect *c)
 {
     struct str text;
     struct err err = {0};
     if (fs_read(c->fs, c->scratch, "/proc/cpuinfo", MAX_TEXT, &text, &err) == ST_OK) {
-        struct str model = read_line_value(text, "model name", "\t :");
-        if (model.n != 0) {
-            facts_string(c->facts, "cpu.model", str_dup(c->scratch, model), "/proc/cpuinfo");
+        const char *model = cpu_model(c->scratch, text);
+        if (model != NULL) {
+            facts_string(c->facts, "cpu.model", model, "/proc/cpuinfo");
         } else {
             facts_set_state(c->facts, "cpu.model", FACT_ABSENT, "/proc/cpuinfo", "no model name");
         }

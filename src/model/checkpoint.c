@@ -6,12 +6,13 @@
 
 #include "base/fs.h"
 
+#include "model/dcp.h"
 #include "model/zip.h"
 
 static const struct fs live = {.prefix = ""};
 
-static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin",   ".pt",
-                                             ".pth",         ".ckpt", ".distcp"};
+static const char *const model_suffixes[] = {".safetensors", ".gguf", ".bin",
+                                             ".pt",          ".pth",  ".ckpt"};
 
 /* What writers call files that they have not finished. */
 static const char *const torch_suffixes[] = {".bin", ".pt", ".pth", ".ckpt"};
@@ -352,6 +353,16 @@ static void visit_entry(struct checkpoint *c, const char *path, const char *name
     }
 }
 
+/* A rank's file of a distributed save. That it is empty, or none, is for the check of the folder to say. */
+static void add_distributed(struct checkpoint *c, const char *path, const char *name)
+{
+    struct stat st;
+    if (fs_stat(&live, c->arena, path, &st, NULL) == ST_OK && S_ISREG(st.st_mode) &&
+        st.st_size > 0) {
+        add_file(c, path, name);
+    }
+}
+
 /* One folder; sub-folders are appended and visited in turn. */
 static enum status visit(struct checkpoint *c, const char *folder, const char *prefix,
                          unsigned depth, const struct above *up, struct err *err)
@@ -363,9 +374,15 @@ static enum status visit(struct checkpoint *c, const char *folder, const char *p
     TRY(fs_list(&live, c->arena, folder, &names, &count, err));
     struct above here = {.up = up, .device = st.st_dev, .inode = st.st_ino};
     *VEC_PUSH(c->arena, &c->folders) = folder;
+    bool distributed = dcp_is_folder(folder);
     for (size_t i = 0; i < count; i++) {
-        visit_entry(c, arena_fmt(c->arena, "%s/%s", folder, names[i]),
-                    arena_fmt(c->arena, "%s%s", prefix, names[i]), depth, &here);
+        const char *path = arena_fmt(c->arena, "%s/%s", folder, names[i]);
+        const char *name = arena_fmt(c->arena, "%s%s", prefix, names[i]);
+        if (distributed && str_ends(str_of(name), ".distcp")) {
+            add_distributed(c, path, name);
+        } else {
+            visit_entry(c, path, name, depth, &here);
+        }
     }
     return ST_OK;
 }

@@ -275,7 +275,23 @@ static void add_item(struct tensor_file *f, struct distcp *sums, const struct dc
     }
 }
 
-static enum status read_file(struct tensor_file *f, struct issues *issues, struct err *err)
+bool dcp_is_folder(const char *path)
+{
+    struct arena *scratch = arena_new(0);
+    struct file_map map;
+    struct dcp_metadata m;
+    bool readable = false;
+    if (file_map_open(arena_fmt(scratch, "%s/.metadata", path), &map, NULL) == ST_OK) {
+        readable = dcp_read(scratch, file_map_str(&map), NULL, &m, NULL) == ST_OK;
+        file_map_close(&map);
+    }
+    arena_free(scratch);
+    return readable;
+}
+
+/* Reads `.metadata` onto `scratch`: a folder has a file a rank, and each asks for it. */
+static enum status read_own_items(struct tensor_file *f, struct arena *scratch,
+                                  struct issues *issues, struct err *err)
 {
     struct str path = str_of(f->map.path);
     size_t cut = path.n;
@@ -283,12 +299,15 @@ static enum status read_file(struct tensor_file *f, struct issues *issues, struc
         cut--;
     }
     struct str own = str_slice(path, cut, path.n);
-    const char *metadata = arena_fmt(f->arena, "%.*s.metadata", (int)cut, path.p);
+    const char *metadata = arena_fmt(scratch, "%.*s.metadata", (int)cut, path.p);
     struct file_map map;
     struct dcp_metadata m;
     enum status st = file_map_open(metadata, &map, err);
     if (st == ST_OK) {
-        st = dcp_read(f->arena, file_map_str(&map), NULL, &m, err);
+        st = dcp_read(scratch, file_map_str(&map), NULL, &m, err);
+        if (st != ST_OK) {
+            file_map_close(&map);
+        }
     }
     if (st != ST_OK) {
         issue_add(issues, SEVERITY_ERROR, "dcp-incomplete", "The save is incomplete",
@@ -317,6 +336,14 @@ static enum status read_file(struct tensor_file *f, struct issues *issues, struc
     file_map_close(&map);
     tensor_file_index(f, issues);
     return ST_OK;
+}
+
+static enum status read_file(struct tensor_file *f, struct issues *issues, struct err *err)
+{
+    struct arena *scratch = arena_new(0);
+    enum status st = read_own_items(f, scratch, issues, err);
+    arena_free(scratch);
+    return st;
 }
 
 const struct tensor_format tensor_format_distcp = {.name = "distcp",

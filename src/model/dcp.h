@@ -47,6 +47,9 @@ struct dcp_metadata {
 enum status dcp_read(struct arena *a, struct str bytes, struct issues *issues,
                      struct dcp_metadata *ret, struct err *err) MUST_USE;
 
+/* True when `path` is a folder whose `.metadata` can be read: its .distcp files can be taken apart. */
+bool dcp_is_folder(const char *path);
+
 extern const struct tensor_format tensor_format_distcp;
 
 #endif

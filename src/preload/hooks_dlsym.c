@@ -57,7 +57,8 @@ EXPORT int dlclose(void *handle)
 static int hook_named(const char *name)
 {
     if (name == NULL || (strncmp(name, "cu", 2) != 0 && strncmp(name, "hip", 3) != 0 &&
-                         strncmp(name, "nccl", 4) != 0 && strncmp(name, "rocblas", 7) != 0)) {
+                         strncmp(name, "nccl", 4) != 0 && strncmp(name, "rocblas", 7) != 0 &&
+                         strncmp(name, "miopen", 6) != 0)) {
         return -1;
     }
     for (int i = 0; i < HOOK_COUNT; i++) {

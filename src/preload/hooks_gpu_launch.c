@@ -5,7 +5,7 @@
  */
 #include "preload/gpu.h"
 
-/* cudaLaunchConfig_t of driver_types.h. */
+/* cudaLaunchConfig_t of driver_types.h; hipLaunchConfig_t is the same. */
 struct cuda_config {
     struct gpu_dim3 grid, block;
     size_t shared_bytes;
@@ -14,7 +14,7 @@ struct cuda_config {
     unsigned attribute_count;
 };
 
-/* CUlaunchConfig of cuda.h. */
+/* CUlaunchConfig of cuda.h; HIP_LAUNCH_CONFIG is the same. */
 struct cu_config {
     unsigned grid[3], block[3];
     unsigned shared_bytes;
@@ -144,24 +144,53 @@ static void name_hip_module(const void *function, uint64_t caller)
 
 RUNTIME_LAUNCH(cudaLaunchKernel, HOOK_CUDA_LAUNCH, name_cuda)
 RUNTIME_LAUNCH(hipLaunchKernel, HOOK_HIP_LAUNCH, name_hip)
+/* HIP's takes the shared bytes as unsigned: the upper half of the register is nobody's, and stays so. */
+RUNTIME_LAUNCH(cudaLaunchCooperativeKernel, HOOK_CUDA_LAUNCH_COOPERATIVE, name_cuda)
+RUNTIME_LAUNCH(hipLaunchCooperativeKernel, HOOK_HIP_LAUNCH_COOPERATIVE, name_hip)
 
-EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *function, void **args);
+#define RUNTIME_LAUNCH_EX(name, id, name_it)                                           \
+ EXPORT int name(const struct cuda_config *config, const void *function, void **args); \
+ EXPORT int name(const struct cuda_config *config, const void *function, void **args)  \
+ {                                                                                     \
+  typedef int (*real)(const struct cuda_config *, const void *, void **);              \
+  real f = (real)real_symbol(id, CALLER());                                            \
+  if (f == NULL) {                                                                     \
+   return GPU_NOT_FOUND;                                                               \
+  }                                                                                    \
+  name_it(function, CALLER());                                                         \
+  struct launch l = {.function = function};                                            \
+  if (config != NULL) {                                                                \
+   l = (struct launch){function, config->grid, config->block, config->shared_bytes,    \
+                       config->stream};                                                \
+  }                                                                                    \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);                             \
+  int rc = f(config, function, args);                                                  \
+  gpu_close(e, rc);                                                                    \
+  return rc;                                                                           \
+ }
 
-EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *function, void **args)
+RUNTIME_LAUNCH_EX(cudaLaunchKernelExC, HOOK_CUDA_LAUNCH_EX, name_cuda)
+RUNTIME_LAUNCH_EX(hipLaunchKernelExC, HOOK_HIP_LAUNCH_EX, name_hip)
+
+/* With events around it: for timing. */
+EXPORT int hipExtLaunchKernel(const void *function, struct gpu_dim3 grid, struct gpu_dim3 block,
+                              void **args, size_t shared, void *stream, void *start, void *stop,
+                              int flags);
+
+EXPORT int hipExtLaunchKernel(const void *function, struct gpu_dim3 grid, struct gpu_dim3 block,
+                              void **args, size_t shared, void *stream, void *start, void *stop,
+                              int flags)
 {
-    typedef int (*real)(const struct cuda_config *, const void *, void **);
-    real f = (real)real_symbol(HOOK_CUDA_LAUNCH_EX, CALLER());
+    typedef int (*real)(const void *, struct gpu_dim3, struct gpu_dim3, void **, size_t, void *,
+                        void *, void *, int);
+    real f = (real)real_symbol(HOOK_HIP_EXT_LAUNCH, CALLER());
     if (f == NULL) {
         return GPU_NOT_FOUND;
     }
-    name_cuda(function, CALLER());
-    struct launch l = {.function = function};
-    if (config != NULL) {
-        l = (struct launch){function, config->grid, config->block, config->shared_bytes,
-                            config->stream};
-    }
-    struct record_entry *e = begin_launch(HOOK_CUDA_LAUNCH_EX, CALLER(), &l);
-    int rc = f(config, function, args);
+    name_hip(function, CALLER());
+    const struct launch l = {function, grid, block, shared, stream};
+    struct record_entry *e = begin_launch(HOOK_HIP_EXT_LAUNCH, CALLER(), &l);
+    int rc = f(function, grid, block, args, shared, stream, start, stop, flags);
     gpu_close(e, rc);
     return rc;
 }
@@ -190,6 +219,31 @@ EXPORT int cudaLaunchKernelExC(const struct cuda_config *config, const void *fun
 MODULE_LAUNCH(cuLaunchKernel, HOOK_CU_LAUNCH, name_cu)
 MODULE_LAUNCH(hipModuleLaunchKernel, HOOK_HIP_MODULE_LAUNCH, name_hip_module)
 
+#define MODULE_COOPERATIVE(name, id, name_it)                                                     \
+ EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                 unsigned bz, unsigned shared, void *stream, void **args);                        \
+ EXPORT int name(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+                 unsigned bz, unsigned shared, void *stream, void **args)                         \
+ {                                                                                                \
+  typedef int (*real)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,         \
+                      unsigned, void *, void **);                                                 \
+  real f = (real)real_symbol(id, CALLER());                                                       \
+  if (f == NULL) {                                                                                \
+   return GPU_NOT_FOUND;                                                                          \
+  }                                                                                               \
+  name_it(function, CALLER());                                                                    \
+  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
+  gpu_arguments(e, function, args, CALLER());                                                     \
+  int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args);                             \
+  gpu_close(e, rc);                                                                               \
+  return rc;                                                                                      \
+ }
+
+MODULE_COOPERATIVE(cuLaunchCooperativeKernel, HOOK_CU_LAUNCH_COOPERATIVE, name_cu)
+MODULE_COOPERATIVE(hipModuleLaunchCooperativeKernel, HOOK_HIP_MODULE_LAUNCH_COOPERATIVE,
+                   name_hip_module)
+
 /* The global size counts threads here, not blocks; hipBLASLt launches this way. */
 EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
                                     unsigned bx, unsigned by, unsigned bz, size_t shared,
@@ -215,31 +269,33 @@ EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, un
     return rc;
 }
 
-EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void **args,
-                            void **extra);
+/* The way Triton launches since HIP 6.5, and on CUDA where it needs attributes. */
+#define MODULE_LAUNCH_EX(name, id, name_it)                                                  \
+ EXPORT int name(const struct cu_config *config, void *function, void **args, void **extra); \
+ EXPORT int name(const struct cu_config *config, void *function, void **args, void **extra)  \
+ {                                                                                           \
+  typedef int (*real)(const struct cu_config *, void *, void **, void **);                   \
+  real f = (real)real_symbol(id, CALLER());                                                  \
+  if (f == NULL) {                                                                           \
+   return GPU_NOT_FOUND;                                                                     \
+  }                                                                                          \
+  name_it(function, CALLER());                                                               \
+  struct launch l = {.function = function};                                                  \
+  if (config != NULL) {                                                                      \
+   l.grid = (struct gpu_dim3){config->grid[0], config->grid[1], config->grid[2]};            \
+   l.block = (struct gpu_dim3){config->block[0], config->block[1], config->block[2]};        \
+   l.shared_bytes = config->shared_bytes;                                                    \
+   l.stream = config->stream;                                                                \
+  }                                                                                          \
+  struct record_entry *e = begin_launch(id, CALLER(), &l);                                   \
+  gpu_arguments(e, function, args, CALLER());                                                \
+  int rc = f(config, function, args, extra);                                                 \
+  gpu_close(e, rc);                                                                          \
+  return rc;                                                                                 \
+ }
 
-EXPORT int cuLaunchKernelEx(const struct cu_config *config, void *function, void **args,
-                            void **extra)
-{
-    typedef int (*real)(const struct cu_config *, void *, void **, void **);
-    real f = (real)real_symbol(HOOK_CU_LAUNCH_EX, CALLER());
-    if (f == NULL) {
-        return GPU_NOT_FOUND;
-    }
-    name_cu(function, CALLER());
-    struct launch l = {.function = function};
-    if (config != NULL) {
-        l.grid = (struct gpu_dim3){config->grid[0], config->grid[1], config->grid[2]};
-        l.block = (struct gpu_dim3){config->block[0], config->block[1], config->block[2]};
-        l.shared_bytes = config->shared_bytes;
-        l.stream = config->stream;
-    }
-    struct record_entry *e = begin_launch(HOOK_CU_LAUNCH_EX, CALLER(), &l);
-    gpu_arguments(e, function, args, CALLER());
-    int rc = f(config, function, args, extra);
-    gpu_close(e, rc);
-    return rc;
-}
+MODULE_LAUNCH_EX(cuLaunchKernelEx, HOOK_CU_LAUNCH_EX, name_cu)
+MODULE_LAUNCH_EX(hipDrvLaunchKernelEx, HOOK_HIP_DRV_LAUNCH_EX, name_hip_module)
 
 #define GET_FUNCTION(hook_name, id)                                  \
  EXPORT int hook_name(void **ret, void *module, const char *kernel); \

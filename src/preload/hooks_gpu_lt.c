@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * cuBLASLt and hipBLASLt: one shape of call over descriptors, which are asked for their content through
- * the library's own functions. Attribute numbers from cublasLt.h and hipblaslt.h. Collectives of NCCL
- * and RCCL, which carry the same names, stand here too.
- */
+ * the library's own functions. Attribute numbers from cublasLt.h and hipblaslt.h. */
 #include <math.h>
 
 #include "preload/gpu.h"
@@ -184,75 +182,3 @@ LT_MATMUL(hipblasLtMatmul, HOOK_HIPBLASLT_MATMUL, hipblaslt)
 
 LT_HEURISTIC(cublasLtMatmulAlgoGetHeuristic, HOOK_CUBLASLT_HEURISTIC)
 LT_HEURISTIC(hipblasLtMatmulAlgoGetHeuristic, HOOK_HIPBLASLT_HEURISTIC)
-
-/* ---- collectives: nccl.h; RCCL exports the same ---- */
-
-static struct record_entry *begin_collective(enum hook hook, uint64_t caller,
-                                             struct record_collective c)
-{
-    gpu_guard_stream(c.stream);
-    struct record_entry *e = record_begin(hook, RECORD_COLLECTIVE, caller);
-    if (e != NULL) {
-        e->u.collective = c;
-        record_open(e);
-    }
-    return e;
-}
-
-enum {
-    NCCL_SYSTEM_ERROR = 2
-};
-
-/* `extra` is the reduction, the root, or nothing (an empty argument list has a form of its own). */
-#define COLLECTIVE_WITH(name, id, member)                                                        \
- EXPORT int name(const void *send, void *receive, size_t count, int type, int extra, void *comm, \
-                 void *stream);                                                                  \
- EXPORT int name(const void *send, void *receive, size_t count, int type, int extra, void *comm, \
-                 void *stream)                                                                   \
- {                                                                                               \
-  typedef int (*real)(const void *, void *, size_t, int, int, void *, void *);                   \
-  real f = (real)real_symbol(id, CALLER());                                                      \
-  if (f == NULL) {                                                                               \
-   return NCCL_SYSTEM_ERROR;                                                                     \
-  }                                                                                              \
-  struct record_entry *e = begin_collective(                                                     \
-      id, CALLER(),                                                                              \
-      (struct record_collective){.send = number(send),                                           \
-                                 .receive = number(receive),                                     \
-                                 .count = count,                                                 \
-                                 .communicator = number(comm),                                   \
-                                 .stream = number(stream),                                       \
-                                 .type = (uint32_t)type,                                         \
-                                 .member = (uint32_t)extra});                                    \
-  int rc = f(send, receive, count, type, extra, comm, stream);                                   \
-  record_close(e, rc);                                                                           \
-  return rc;                                                                                     \
- }
-
-COLLECTIVE_WITH(ncclAllReduce, HOOK_NCCL_ALL_REDUCE, operation)
-COLLECTIVE_WITH(ncclReduceScatter, HOOK_NCCL_REDUCE_SCATTER, operation)
-COLLECTIVE_WITH(ncclBroadcast, HOOK_NCCL_BROADCAST, peer)
-
-EXPORT int ncclAllGather(const void *send, void *receive, size_t count, int type, void *comm,
-                         void *stream);
-
-EXPORT int ncclAllGather(const void *send, void *receive, size_t count, int type, void *comm,
-                         void *stream)
-{
-    typedef int (*real)(const void *, void *, size_t, int, void *, void *);
-    real f = (real)real_symbol(HOOK_NCCL_ALL_GATHER, CALLER());
-    if (f == NULL) {
-        return NCCL_SYSTEM_ERROR;
-    }
-    struct record_entry *e = begin_collective(
-        HOOK_NCCL_ALL_GATHER, CALLER(),
-        (struct record_collective){.send = number(send),
-                                   .receive = number(receive),
-                                   .count = count,
-                                   .communicator = number(comm),
-                                   .stream = number(stream),
-                                   .type = (uint32_t)type});
-    int rc = f(send, receive, count, type, comm, stream);
-    record_close(e, rc);
-    return rc;
-}

@@ -38,15 +38,22 @@ static uint64_t number(const void *p)
     return (uint64_t)(uintptr_t)p;
 }
 
-static void allocated(struct record_entry *e, int rc, void *const *p, size_t size)
+/* `flags`: pinned memory of the host is named as what it is. */
+static void allocated_as(struct record_entry *e, int rc, void *const *p, size_t size,
+                         uint32_t flags)
 {
     if (rc == 0 && p != NULL && settings.on) {
         if (e != NULL) {
             e->u.memory.address = number(*p);
         }
-        bool guarded = e != NULL && e->u.memory.guarded != 0;
-        alloc_note(number(*p), size, guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0);
+        alloc_note(number(*p), size, flags);
     }
+}
+
+static void allocated(struct record_entry *e, int rc, void *const *p, size_t size)
+{
+    bool guarded = e != NULL && e->u.memory.guarded != 0;
+    allocated_as(e, rc, p, size, guarded ? (uint32_t)RECORD_ALLOC_GUARDED : 0);
 }
 
 #define GPU_MALLOC(name, id, platform)                                         \
@@ -82,6 +89,53 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
       id, RECORD_ALLOC, CALLER(), (struct record_memory){.size = size, .stream = number(stream)}); \
   int rc = f(ret, size, stream);                                                                   \
   allocated(e, rc, ret, size);                                                                     \
+  gpu_close(e, rc);                                                                                \
+  return rc;                                                                                       \
+ }
+
+/* Managed memory, and device memory with flags: never guarded. */
+#define GPU_MALLOC_FLAGS(name, id, notes)                                      \
+ EXPORT int name(void **ret, size_t size, unsigned flags);                     \
+ EXPORT int name(void **ret, size_t size, unsigned flags)                      \
+ {                                                                             \
+  typedef int (*function)(void **, size_t, unsigned);                          \
+  CALL_OR_LEAVE(id, function)                                                  \
+  struct record_entry *e = begin_memory(id, RECORD_ALLOC, CALLER(),            \
+                                        (struct record_memory){.size = size}); \
+  int rc = f(ret, size, flags);                                                \
+  allocated_as(e, rc, ret, size, notes);                                       \
+  gpu_close(e, rc);                                                            \
+  return rc;                                                                   \
+ }
+
+/* Addresses that get memory, as PyTorch's expandable segments do. */
+#define GPU_MAP(name, id)                                                        \
+ EXPORT int name(uint64_t address, size_t size, size_t offset, void *handle,     \
+                 unsigned long long flags);                                      \
+ EXPORT int name(uint64_t address, size_t size, size_t offset, void *handle,     \
+                 unsigned long long flags)                                       \
+ {                                                                               \
+  typedef int (*function)(uint64_t, size_t, size_t, void *, unsigned long long); \
+  CALL_OR_LEAVE(id, function)                                                    \
+  struct record_entry *e = begin_memory(id, RECORD_ALLOC, CALLER(),              \
+                                        (struct record_memory){.size = size});   \
+  int rc = f(address, size, offset, handle, flags);                              \
+  void *at = (void *)(uintptr_t)address;                                         \
+  allocated(e, rc, &at, size);                                                   \
+  gpu_close(e, rc);                                                              \
+  return rc;                                                                     \
+ }
+
+#define GPU_UNMAP(name, id)                                                                        \
+ EXPORT int name(uint64_t address, size_t size);                                                   \
+ EXPORT int name(uint64_t address, size_t size)                                                    \
+ {                                                                                                 \
+  typedef int (*function)(uint64_t, size_t);                                                       \
+  CALL_OR_LEAVE(id, function)                                                                      \
+  struct record_entry *e = begin_memory(id, RECORD_FREE, CALLER(),                                 \
+                                        (struct record_memory){.address = address, .size = size}); \
+  alloc_forget(address);                                                                           \
+  int rc = f(address, size);                                                                       \
   gpu_close(e, rc);                                                                                \
   return rc;                                                                                       \
  }
@@ -194,6 +248,23 @@ static void allocated(struct record_entry *e, int rc, void *const *p, size_t siz
   return rc;                                                        \
  }
 
+/* A stream that waits for an event of another: nothing waits on the host. */
+#define GPU_STREAM_WAIT(name, id)                                     \
+ EXPORT int name(void *stream, void *event, unsigned flags);          \
+ EXPORT int name(void *stream, void *event, unsigned flags)           \
+ {                                                                    \
+  typedef int (*function)(void *, void *, unsigned);                  \
+  CALL_OR_LEAVE(id, function)                                         \
+  struct record_entry *e = record_begin(id, RECORD_CALL, CALLER());   \
+  if (e != NULL) {                                                    \
+   e->u.call = (struct record_call){{number(stream), number(event)}}; \
+   record_open(e);                                                    \
+  }                                                                   \
+  int rc = f(stream, event, flags);                                   \
+  gpu_close(e, rc);                                                   \
+  return rc;                                                          \
+ }
+
 #define GPU_WAIT_ALL(name, id)                                      \
  EXPORT int name(void);                                             \
  EXPORT int name(void)                                              \
@@ -221,6 +292,12 @@ GPU_SET_ASYNC(cudaMemsetAsync, HOOK_CUDA_MEMSET_ASYNC)
 GPU_WAIT(cudaStreamSynchronize, HOOK_CUDA_STREAM_SYNC)
 GPU_WAIT(cudaEventSynchronize, HOOK_CUDA_EVENT_SYNC)
 GPU_WAIT_ALL(cudaDeviceSynchronize, HOOK_CUDA_DEVICE_SYNC)
+GPU_STREAM_WAIT(cudaStreamWaitEvent, HOOK_CUDA_STREAM_WAIT)
+GPU_MALLOC_FLAGS(cudaMallocManaged, HOOK_CUDA_MALLOC_MANAGED, 0)
+GPU_MALLOC_FLAGS(cudaHostAlloc, HOOK_CUDA_HOST_ALLOC, RECORD_ALLOC_HOST)
+GPU_FREE(cudaFreeHost, HOOK_CUDA_FREE_HOST)
+GPU_MAP(cuMemMap, HOOK_CU_MEM_MAP)
+GPU_UNMAP(cuMemUnmap, HOOK_CU_MEM_UNMAP)
 
 GPU_MALLOC(hipMalloc, HOOK_HIP_MALLOC, GPU_HIP)
 GPU_MALLOC_ASYNC(hipMallocAsync, HOOK_HIP_MALLOC_ASYNC)
@@ -234,3 +311,10 @@ GPU_SET_ASYNC(hipMemsetAsync, HOOK_HIP_MEMSET_ASYNC)
 GPU_WAIT(hipStreamSynchronize, HOOK_HIP_STREAM_SYNC)
 GPU_WAIT(hipEventSynchronize, HOOK_HIP_EVENT_SYNC)
 GPU_WAIT_ALL(hipDeviceSynchronize, HOOK_HIP_DEVICE_SYNC)
+GPU_STREAM_WAIT(hipStreamWaitEvent, HOOK_HIP_STREAM_WAIT)
+GPU_MALLOC_FLAGS(hipMallocManaged, HOOK_HIP_MALLOC_MANAGED, 0)
+GPU_MALLOC_FLAGS(hipExtMallocWithFlags, HOOK_HIP_EXT_MALLOC, 0)
+GPU_MALLOC_FLAGS(hipHostMalloc, HOOK_HIP_HOST_MALLOC, RECORD_ALLOC_HOST)
+GPU_FREE(hipHostFree, HOOK_HIP_HOST_FREE)
+GPU_MAP(hipMemMap, HOOK_HIP_MEM_MAP)
+GPU_UNMAP(hipMemUnmap, HOOK_HIP_MEM_UNMAP)

@@ -2,6 +2,8 @@
 /* See fault_join.h. */
 #include "recorder/fault_join.h"
 
+#include "recorder/convolution.h"
+
 /* A read this far from an operand is still taken for one of its tile: the widest tiles seen over-read
  * by some kilobytes. */
 #define NEAR_BYTES UINT64_C(65536)
@@ -32,6 +34,18 @@ static const struct type_row rocblas_types[] = {
     {160, 1, "int8"},    {162, 4, "int32"},   {168, 2, "bfloat16"},
 };
 
+/* cudnnDataType_t of cudnn_graph.h. */
+static const struct type_row cudnn_types[] = {
+    {0, 4, "float32"}, {1, 8, "float64"},  {2, 2, "float16"},        {3, 1, "int8"},
+    {4, 4, "int32"},   {9, 2, "bfloat16"}, {12, 1, "float8_e4m3fn"}, {13, 1, "float8_e5m2"},
+};
+
+/* miopenDataType_t of miopen.h. */
+static const struct type_row miopen_types[] = {
+    {0, 2, "float16"}, {1, 4, "float32"},  {2, 4, "int32"},
+    {3, 1, "int8"},    {5, 2, "bfloat16"}, {6, 8, "float64"},
+};
+
 unsigned fault_type_size(unsigned types, unsigned type, const char **ret_name)
 {
     static const struct {
@@ -41,6 +55,8 @@ unsigned fault_type_size(unsigned types, unsigned type, const char **ret_name)
         [RECORD_TYPES_OURS] = {our_types, sizeof our_types / sizeof *our_types},
         [RECORD_TYPES_CUDA] = {cuda_types, sizeof cuda_types / sizeof *cuda_types},
         [RECORD_TYPES_ROCBLAS] = {rocblas_types, sizeof rocblas_types / sizeof *rocblas_types},
+        [RECORD_TYPES_CUDNN] = {cudnn_types, sizeof cudnn_types / sizeof *cudnn_types},
+        [RECORD_TYPES_MIOPEN] = {miopen_types, sizeof miopen_types / sizeof *miopen_types},
     };
 
     if (ret_name != NULL) {
@@ -117,18 +133,45 @@ static struct fault_place place_of(uint64_t address, uint64_t start, uint64_t si
     return (struct fault_place){FAULT_SIDE_AFTER, address - start - size};
 }
 
-/* The nearest operand; one that holds the address lies at distance 0. */
-static void find_operand(const struct record_gemm *g, struct fault_story *s)
+static bool has_operands(const struct record_entry *e)
 {
-    const struct {
-        char letter;
-        uint64_t start;
-    } operands[] = {{'A', g->a}, {'B', g->b}, {'C', g->c}};
+    return e->kind == RECORD_GEMM || e->kind == RECORD_CONVOLUTION;
+}
 
+const char *fault_shape_text(struct arena *a, const struct record_entry *e)
+{
+    return e->kind == RECORD_CONVOLUTION ? convolution_text(a, &e->u.convolution)
+                                         : fault_gemm_text(a, &e->u.gemm);
+}
+
+struct operand {
+    char letter;
+    uint64_t start, bytes;
+};
+
+static void operands_of(const struct record_entry *e, struct operand ret[3])
+{
+    if (e->kind == RECORD_CONVOLUTION) {
+        const struct record_convolution *c = &e->u.convolution;
+        ret[0] = (struct operand){'x', c->x, c->x_bytes};
+        ret[1] = (struct operand){'w', c->w, c->w_bytes};
+        ret[2] = (struct operand){'y', c->y, c->y_bytes};
+        return;
+    }
+    const struct record_gemm *g = &e->u.gemm;
+    ret[0] = (struct operand){'A', g->a, fault_operand_bytes(g, 'A')};
+    ret[1] = (struct operand){'B', g->b, fault_operand_bytes(g, 'B')};
+    ret[2] = (struct operand){'C', g->c, fault_operand_bytes(g, 'C')};
+}
+
+/* The nearest operand; one that holds the address lies at distance 0. */
+static void find_operand(const struct record_entry *e, struct fault_story *s)
+{
+    struct operand operands[3];
+    operands_of(e, operands);
     uint64_t best = NEAR_BYTES;
     for (size_t i = 0; i < 3; i++) {
-        uint64_t bytes = fault_operand_bytes(g, operands[i].letter);
-        struct fault_place p = place_of(s->address, operands[i].start, bytes);
+        struct fault_place p = place_of(s->address, operands[i].start, operands[i].bytes);
         if (p.side == FAULT_SIDE_NONE || p.distance >= best ||
             (p.side == FAULT_SIDE_INSIDE && s->operand != 0 &&
              s->operand_place.side == FAULT_SIDE_INSIDE)) {
@@ -137,11 +180,11 @@ static void find_operand(const struct record_gemm *g, struct fault_story *s)
         best = p.distance == 0 ? 1 : p.distance;
         s->operand = operands[i].letter;
         s->operand_place = p;
-        s->operand_bytes = bytes;
+        s->operand_bytes = operands[i].bytes;
     }
 }
 
-/* The innermost call that was open in the thread; failing that, the one open product of the process
+/* The innermost call that was open in the thread; failing that, the one open call with operands
  * (libraries compute on threads of their own). */
 static void find_call(const struct record *r, uint32_t ring, struct fault_story *s)
 {
@@ -157,7 +200,7 @@ static void find_call(const struct record *r, uint32_t ring, struct fault_story 
             s->same_thread = true;
             return;
         }
-        if (e->entry.kind == RECORD_GEMM) {
+        if (has_operands(&e->entry)) {
             other = e;
             others++;
         }
@@ -187,8 +230,8 @@ void fault_join(const struct record *r, const struct maps *maps, struct fault_st
             if (s.block != NULL) {
                 s.block_place = place_of(s.address, s.block->address, s.block->size);
             }
-            if (s.call != NULL && s.call->entry.kind == RECORD_GEMM) {
-                find_operand(&s.call->entry.u.gemm, &s);
+            if (s.call != NULL && has_operands(&s.call->entry)) {
+                find_operand(&s.call->entry, &s);
             }
         }
     }

@@ -33,7 +33,7 @@ struct fault_story {
     const struct record_alloc *block; /* NULL when none is near */
     struct fault_place block_place;
     const struct record_event *call; /* the call it happened in, or NULL */
-    char operand;                    /* 'A', 'B', 'C'; 0: none is near */
+    char operand; /* 'A', 'B', 'C' of a product, 'x', 'w', 'y' of a convolution; 0: none is near */
     struct fault_place operand_place;
     uint64_t operand_bytes;     /* extent of the operand in memory */
     const char *thread;         /* name, "" when not told */
@@ -51,6 +51,9 @@ uint64_t fault_operand_bytes(const struct record_gemm *g, char operand);
 
 /* "NT 129x5x63 float32": transposes, m x n x k, type. */
 const char *fault_gemm_text(struct arena *a, const struct record_gemm *g);
+
+/* The shape of a product or a convolution in words. */
+const char *fault_shape_text(struct arena *a, const struct record_entry *e);
 
 /* Bytes of one element of a recorded type; 0 when unknown. `ret_name` may be NULL. */
 unsigned fault_type_size(unsigned types, unsigned type, const char **ret_name);

@@ -51,6 +51,8 @@ enum record_kind {
     RECORD_LAUNCH,   /* u.launch */
     RECORD_SYNC,     /* u.call: stream or event */
     RECORD_COLLECTIVE,
+    RECORD_CONVOLUTION, /* u.convolution */
+    RECORD_PLAN,        /* u.plan: cuDNN's graphs */
     RECORD_KIND_COUNT
 };
 
@@ -60,11 +62,13 @@ enum record_state {
     RECORD_CLOSED = 2,
 };
 
-/* Whose numbers u.gemm.type_* are. */
+/* Whose numbers u.gemm.type_* and u.convolution.type are. */
 enum record_types {
     RECORD_TYPES_OURS = 0, /* enum record_dtype */
     RECORD_TYPES_CUDA,     /* cudaDataType_t, which hipDataType repeats */
     RECORD_TYPES_ROCBLAS,  /* rocblas_datatype */
+    RECORD_TYPES_CUDNN,    /* cudnnDataType_t */
+    RECORD_TYPES_MIOPEN,   /* miopenDataType_t */
 };
 
 enum record_dtype {
@@ -115,6 +119,41 @@ struct record_collective {
     uint32_t type, operation, peer;
 };
 
+enum record_direction {
+    RECORD_FORWARD = 0,      /* reads x and w, writes y */
+    RECORD_BACKWARD_DATA,    /* reads y's gradient and w, writes x's */
+    RECORD_BACKWARD_WEIGHTS, /* reads x and y's gradient, writes w's */
+};
+
+/* A convolution of MIOpen or cuDNN. Sizes are N, C, (D,) H, W and K, C / groups, (D,) H, W whatever the layout
+ * in memory; for the backward ones a member holds the gradient where the call has one. */
+struct record_convolution {
+    uint64_t x, w, y, workspace;
+    uint64_t x_bytes, w_bytes, y_bytes; /* from the first to the last element; 0: not told */
+    uint64_t workspace_bytes;
+    uint64_t algorithm; /* or MIOpen's solution; UINT64_MAX: being searched for */
+    uint64_t stream;
+    int32_t x_size[5], w_size[5], y_size[5];
+    int32_t padding[3], stride[3], dilation[3];
+    int32_t groups;
+    uint8_t direction;     /* enum record_direction */
+    uint8_t rank;          /* sizes told of x, w, y: 4 or 5; 0: none */
+    uint8_t types;         /* enum record_types */
+    uint8_t channels_last; /* bit 0: x, 1: w, 2: y */
+    uint16_t type;
+};
+
+enum {
+    RECORD_PLAN_POINTERS = 16
+};
+
+/* An executed plan: its operands are pointers without shapes. */
+struct record_plan {
+    uint64_t plan, workspace, stream;
+    uint32_t pointer_count; /* may be more than are kept */
+    uint64_t pointers[RECORD_PLAN_POINTERS];
+};
+
 struct record_call {
     uint64_t values[8];
 };
@@ -137,6 +176,8 @@ struct record_entry {
         struct record_memory memory;
         struct record_launch launch;
         struct record_collective collective;
+        struct record_convolution convolution;
+        struct record_plan plan;
     } u;
 };
 

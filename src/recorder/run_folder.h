@@ -35,9 +35,10 @@ enum status run_folder_kernel_log(struct arena *a, double from_monotonic_s, stru
 /* Whether the kernel's log numbers processes as this process does: not in a PID namespace. */
 bool run_folder_kernel_pids(void);
 
-/* Takes the Xid lines of other processes out of a kernel log: those whose "pid=N" left no record in the
- * folder. On a machine with several jobs (and guards, which plant faults to prove themselves) the log
- * tells of all. Nothing is taken where no process left a record. */
+/* Takes GPU faults of other processes out of a kernel log: Xid lines and amdgpu's page faults that name
+ * a process which left no record in the folder. What follows for all (a reset of the GPU) stays. On a
+ * machine with several jobs (and guards, which plant faults to prove themselves) the log tells of all.
+ * Nothing is taken where no process left a record. */
 void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
                            struct str *ret_others);
 

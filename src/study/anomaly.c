@@ -174,7 +174,8 @@ struct anomaly_view anomaly_series_view(const struct anomaly_set *s, size_t inde
                                  .step = x->step,
                                  .judged = x->family == FAMILY_PLAIN ||
                                            x->family == FAMILY_MEMORY ||
-                                           x->finite >= ANOMALY_WARM_UP};
+                                           x->finite >= ANOMALY_WARM_UP,
+                                 .looked = x->family != FAMILY_PLAIN && x->family != FAMILY_MEMORY};
 }
 
 uint64_t anomaly_count(const struct anomaly_set *s, enum anomaly_kind kind)

@@ -117,6 +117,7 @@ struct anomaly_view {
     double last, median, least, most; /* of finite values; median of the last 101 */
     int64_t step;
     bool judged; /* enough values for spikes and shifts */
+    bool looked; /* spikes and shifts are looked for in a metric of this kind */
 };
 
 size_t anomaly_series_count(const struct anomaly_set *s);

@@ -18,23 +18,30 @@
 #include "diagnosis/framing.h"
 #include "diagnosis/line_text.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/metric_table.h"
 #include "diagnosis/prefix.h"
+#include "study/epoch_steps.h"
 
 enum {
     FILES_MAX = 3,
     SHOWN_MAX = 8,
+    TOLD_MAX = 24,
     METRIC_LINE_MAX = 2000, /* no metric line is longer */
     POLL_BYTES = 4 << 20,
     RUN_JSON_MAX = 8 << 20,
     YEAR = 1970
 };
 
+#define SAME_VALUE 1e-4 /* "3.9387" and "3.938654E+00" */
+
 struct source_file {
     const char *path;
     int rank;
+    struct epoch_steps epochs;
     bool times; /* metrics.jsonl: only when values came */
     struct input *input;
     struct framer *framer;
+    struct metric_table *table;          /* its last header */
     uint64_t lines_before, bytes_before; /* of files that were replaced */
 };
 
@@ -55,6 +62,15 @@ struct anomaly_source {
     } shown[SHOWN_MAX]; /* by the last bar */
 
     size_t shown_count;
+
+    struct {
+        char name[METRIC_NAME_MAX];
+        int rank;
+        int64_t step;
+        double value;
+    } told[TOLD_MAX]; /* last, with its step */
+
+    size_t told_count;
     bool ranks;                            /* more than one rank speaks */
     int64_t bar;                           /* what the last progress bar said; -1 */
     int64_t examples, batch, accumulation; /* of HF Trainer's banner; 0: not seen */
@@ -69,6 +85,30 @@ static double real(int64_t v)
 }
 
 /* ---- lines ---- */
+
+/* Some trainers print one step in two forms, and ranks without a name all print it: the same value is one. */
+static bool told_before(struct anomaly_source *s, int rank, const char *metric, double value,
+                        int64_t step)
+{
+    for (size_t i = 0; i < s->told_count; i++) {
+        if (s->told[i].rank == rank && strcmp(s->told[i].name, metric) == 0) {
+            double before = s->told[i].value;
+            bool same = s->told[i].step == step &&
+                        ((isnan(before) && isnan(value)) || before == value ||
+                         fabs(before - value) <= SAME_VALUE * fabs(before));
+            s->told[i].step = step;
+            s->told[i].value = value;
+            return same;
+        }
+    }
+    if (s->told_count < TOLD_MAX) {
+        str_print(s->told[s->told_count].name, METRIC_NAME_MAX, "%s", metric);
+        s->told[s->told_count].rank = rank;
+        s->told[s->told_count].step = step;
+        s->told[s->told_count++].value = value;
+    }
+    return false;
+}
 
 static void give(struct anomaly_source *s, const struct source_file *f, const struct prefix *p,
                  uint64_t line, const char *metric, double value, int64_t step)
@@ -207,7 +247,7 @@ static bool shown_before(struct anomaly_source *s, const char *name, double valu
     return false;
 }
 
-static void read_line(struct anomaly_source *s, const struct source_file *f, struct piece piece)
+static void read_line(struct anomaly_source *s, struct source_file *f, struct piece piece)
 {
     piece.text = str_slice(piece.text, 0, METRIC_LINE_MAX);
     if (piece.text.n < 4) {
@@ -217,7 +257,13 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     struct metric_line m;
     bool bar = read_bar(s, f, &p, piece);
     metric_line_parse(p.body, &m);
+    if (m.count == 0 && !m.final) {
+        (void)metric_table_read(f->table, piece.text, &m);
+    }
     read_banner(s, p.body);
+    if (!s->ranks) { /* several ranks in one log do not pass an epoch together */
+        epoch_steps_line(&f->epochs, p.body, &m);
+    }
     if (m.step >= 0) {
         s->progress.step = m.step > s->progress.step ? m.step : s->progress.step;
         s->progress.total = m.total > s->progress.total ? m.total : s->progress.total;
@@ -230,7 +276,9 @@ static void read_line(struct anomaly_source *s, const struct source_file *f, str
     int64_t step = m.step >= 0 ? m.step : s->bar > 0 ? s->bar : -1;
     for (size_t i = 0; i < m.count; i++) {
         if (strcmp(m.items[i].name, "step") != 0 &&
-            !(bar && shown_before(s, m.items[i].name, m.items[i].value))) {
+            !(bar && shown_before(s, m.items[i].name, m.items[i].value)) &&
+            !(m.step >= 0 && told_before(s, p.rank >= 0 ? p.rank : f->rank, m.items[i].name,
+                                         m.items[i].value, m.step))) {
             give(s, f, &p, piece.line, m.items[i].name, m.items[i].value, step);
         }
     }
@@ -324,6 +372,7 @@ static enum status file_open(struct anomaly_source *s, struct source_file *f, st
         return got;
     }
     f->framer = f->framer != NULL ? f->framer : framer_new(s->arena);
+    f->table = f->table != NULL ? f->table : arena_alloc(s->arena, sizeof *f->table);
     return ST_OK;
 }
 
@@ -428,8 +477,10 @@ void anomaly_source_finish(struct anomaly_source *s)
 
 static void add_file(struct anomaly_source *s, const char *path, bool times)
 {
-    s->files[s->count++] = (struct source_file){
-        .path = arena_strdup(s->arena, path), .rank = input_list_rank(path), .times = times};
+    s->files[s->count++] = (struct source_file){.path = arena_strdup(s->arena, path),
+                                                .rank = input_list_rank(path),
+                                                .epochs = epoch_steps_begin(),
+                                                .times = times};
 }
 
 bool anomaly_source_is_run(struct arena *scratch, const char *path)
@@ -490,6 +541,13 @@ enum status anomaly_source_open(struct arena *a, const char *path, const volatil
     }
     *ret_source = s;
     return ST_OK;
+}
+
+void anomaly_source_rank(struct anomaly_source *s, int rank)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        s->files[i].rank = rank;
+    }
 }
 
 struct anomaly_progress anomaly_source_progress(const struct anomaly_source *s)

@@ -54,6 +54,9 @@ enum status anomaly_source_poll(struct anomaly_source *s, bool *ret_more, struct
 /* The last line, which had no end. */
 void anomaly_source_finish(struct anomaly_source *s);
 
+/* The rank of lines that tell none, in place of what the name of the file says. */
+void anomaly_source_rank(struct anomaly_source *s, int rank);
+
 struct anomaly_progress anomaly_source_progress(const struct anomaly_source *s);
 
 /* What is wrong with a file although it was used (a compressed log that is cut), or NULL. */

@@ -361,10 +361,48 @@ void loss_judge(struct arena *a, const struct run_log *const *run_a, size_t na,
     *ret_judgement = j;
 }
 
-void loss_over_fitting(const struct run_log *log, struct over_fitting *ret_over)
+/* Spread of a curve's noise, from what it jumps between neighbours; 0 where too few tell it. */
+static double noise_of(struct arena *a, const struct curve *c)
+{
+    enum {
+        JUMPS_MIN = 7
+    };
+
+    double *jumps = arena_array(a, c->count + 1, sizeof *jumps);
+    size_t n = 0;
+    for (size_t i = 1; i < c->count; i++) {
+        double jump = c->items[i].value - c->items[i - 1].value;
+        if (isfinite(jump)) {
+            jumps[n++] = jump;
+        }
+    }
+    return n >= JUMPS_MIN ? stats_robust_sd(a, jumps, n) / M_SQRT2 : 0;
+}
+
+/* The training loss is lower at the end than around `step`; true where nothing of it is known. */
+static bool falls_after(const struct curve *l, int64_t step)
+{
+    size_t at = 0;
+    while (at < l->count && l->items[at].step <= step) {
+        at++;
+    }
+    size_t window = (l->count - at + 1) / 2;
+    window = window < at ? window : at;
+    if (window == 0) {
+        return l->count == 0;
+    }
+    double before = 0;
+    double after = 0;
+    for (size_t i = 0; i < window; i++) {
+        before += l->items[at - 1 - i].value;
+        after += l->items[l->count - 1 - i].value;
+    }
+    return after <= before;
+}
+
+void loss_over_fitting(struct arena *a, const struct run_log *log, struct over_fitting *ret_over)
 {
     const struct curve *e = &log->eval_loss;
-    const struct curve *l = &log->loss;
     struct over_fitting o = {0};
     size_t best = 0;
     for (size_t i = 1; i < e->count; i++) {
@@ -375,17 +413,16 @@ void loss_over_fitting(const struct run_log *log, struct over_fitting *ret_over)
         o.best = e->items[best].value;
         o.last = e->items[e->count - 1].value;
         o.last_step = e->items[e->count - 1].step;
-        /* One value above the lowest may be noise; two in a row, or five times the limit, are not. */
+        /* One value above the lowest may be noise; two in a row, or five times the limit, are not. The lowest of
+         * many lies several deviations of their noise below the rest. */
         bool again = e->count - best >= 3 && e->items[e->count - 2].value > o.best;
-        bool rises = o.last > o.best * 1.01 && (again || o.last > o.best * 1.05);
-        double before = 0;
-        double after = 0;
-        size_t half = l->count / 2;
-        for (size_t i = 0; i < l->count; i++) {
-            *(i < half ? &before : &after) += l->items[i].value;
-        }
-        bool falls = half > 0 && after / (double)(l->count - half) <= before / (double)half;
-        o.present = rises && (falls || l->count == 0);
+        double noise = 5 * noise_of(a, e);
+        double high = again && !(o.last < e->items[e->count - 2].value)
+                          ? e->items[e->count - 2].value
+                          : o.last;
+        bool rises = o.last > o.best * 1.01 && (again || o.last > o.best * 1.05) &&
+                     high - o.best > noise;
+        o.present = rises && falls_after(&log->loss, o.best_step);
     }
     *ret_over = o;
 }

@@ -110,6 +110,6 @@ struct over_fitting {
 
 /* Present when the last evaluation loss is over 1 % above the lowest, the lowest is not the last but one
  * by chance (at least one value between or a rise at two values), and the training loss did not rise. */
-void loss_over_fitting(const struct run_log *log, struct over_fitting *ret_over);
+void loss_over_fitting(struct arena *a, const struct run_log *log, struct over_fitting *ret_over);
 
 #endif

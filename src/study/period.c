@@ -82,6 +82,38 @@ static double noise_limit(const double *rho, size_t lags, size_t n, size_t *ret_
     return 4 * sqrt((1 + 2 * sum) / (double)n);
 }
 
+/*
+ * The same for noise whose size changes along the series: a few large values in front make every lag that fits
+ * among them uncertain. var(rho_k) = sum x_i^2 x_(i+k)^2 / (sum x_i^2)^2, which is 1/n for noise of one size. Of
+ * the lags around k the middle one: at k itself the peaks of a true period meet.
+ */
+static double uneven_limit(const double *x, size_t n, double variance, size_t k)
+{
+    enum {
+        PROBES = 15
+    };
+
+    double found[PROBES];
+    size_t count = 0;
+    for (size_t m = 0; m < PROBES; m++) {
+        size_t lag = k / 2 + m * (k + k / 2) / (PROBES - 1);
+        if (lag == 0 || lag == k || lag >= n) {
+            continue;
+        }
+        double sum = 0;
+        for (size_t i = 0; i + lag < n; i++) {
+            sum += x[i] * x[i] * x[i + lag] * x[i + lag];
+        }
+        double v = sum / (variance * variance) * ((double)n / (double)(n - lag));
+        size_t at = count++;
+        for (; at > 0 && found[at - 1] > v; at--) {
+            found[at] = found[at - 1];
+        }
+        found[at] = v;
+    }
+    return count != 0 ? 4 * sqrt(found[count / 2]) : 0;
+}
+
 /* The highest of its neighbourhood: noise makes many small peaks on a broad one. `rho` reaches to twice
  * the largest k. */
 static bool is_peak(const double *rho, size_t k)
@@ -160,7 +192,7 @@ bool period_find(struct arena *scratch, const double *values, size_t n, double s
             double twice = doubled(rho, k);
             /* The smallest lag that is nearly as strong as the strongest is the fundamental. */
             if (k >= memory && is_peak(rho, k) && rho[k] >= needed && twice >= 0.5 * rho[k] &&
-                rho[k] > best.strength * 1.15) {
+                rho[k] > best.strength * 1.15 && rho[k] >= uneven_limit(x, n, variance, k)) {
                 best = (struct period){
                     .lag = k, .strength = rho[k], .harmonic = twice, .needed = needed};
             }

@@ -415,6 +415,22 @@ static enum status add_routes(struct parsing *p, const struct tree *plan, struct
     return ST_OK;
 }
 
+/* Does anything but the list itself and its words for the reader change with the value? */
+static bool uses_value(const struct tree *t)
+{
+    if (t->kind == TREE_SCALAR) {
+        return t->text != NULL && strstr(t->text, "{value}") != NULL;
+    }
+    for (const struct tree *c = t->child; c != NULL; c = c->next) {
+        bool list = c->key != NULL &&
+                    (strcmp(c->key, "values") == 0 || strcmp(c->key, "about") == 0);
+        if (!list && uses_value(c)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* One route for each value of a list: levels of a factor, or positions of a search. */
 static enum status add_values(struct parsing *p, const struct tree *t, const struct layers *plan,
                               const char *factor)
@@ -426,6 +442,12 @@ static enum status add_values(struct parsing *p, const struct tree *t, const str
         return bad(p, t,
                    factor == NULL ? "'bisect' needs 'values' or 'switches', two at least"
                                   : "a factor needs 'values'");
+    }
+    if (!uses_value(t)) { /* all routes would be the same run */
+        return bad(
+            p, t,
+            "no text beside 'values' holds {value}, so nothing changes with it: write it where "
+            "the value belongs, as in arguments: [\"--batch={value}\"]");
     }
     for (size_t i = 0; i < values.count; i++) {
         struct layers l = copy_layers(a, plan);

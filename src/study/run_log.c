@@ -13,7 +13,10 @@
 #include "base/input.h"
 #include "base/vec.h"
 
+#include "diagnosis/framing.h"
 #include "diagnosis/metric_line.h"
+#include "diagnosis/metric_table.h"
+#include "study/epoch_steps.h"
 
 enum {
     LINE_MAX_BYTES = 65536,
@@ -43,6 +46,8 @@ struct reader {
     } records;
 
     int64_t bar; /* last progress bar of training */
+    struct metric_table table;
+    struct epoch_steps epochs;
     char line[LINE_MAX_BYTES];
     size_t line_n;
 };
@@ -259,8 +264,13 @@ static void take_line(struct reader *r, struct str line)
         return;
     }
     metric_line_parse(line, &m);
+    if (m.count == 0 && !m.final && !r->metrics_only) {
+        (void)metric_table_read(&r->table, line, &m);
+    }
     bool is_bar = progress_bar_parse(line, &bar) && bar.training && !bar.loading && bar.done >= 0 &&
                   bar.done < STEP_MAX && bar.total < STEP_MAX;
+    m.step = is_bar && m.count != 0 && m.step < 0 ? bar.done : m.step;
+    epoch_steps_line(&r->epochs, line, &m);
     if (is_bar) {
         r->log.last_step = bar.done > r->log.last_step ? bar.done : r->log.last_step;
         r->log.total_steps = bar.total > 0 ? bar.total : r->log.total_steps;
@@ -295,25 +305,24 @@ static void take_line(struct reader *r, struct str line)
     }
 }
 
+/* What was read so far is a line; colours are no part of it. */
+static void feed_end(struct reader *r)
+{
+    if (r->line_n != 0) {
+        r->line_n = framing_strip(r->line, r->line_n);
+        take_line(r, (struct str){.p = r->line, .n = r->line_n});
+        r->line_n = 0;
+    }
+}
+
 static void feed(struct reader *r, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (p[i] == '\n' || p[i] == '\r') {
-            if (r->line_n != 0) {
-                take_line(r, (struct str){.p = r->line, .n = r->line_n});
-            }
-            r->line_n = 0;
+            feed_end(r);
         } else if (r->line_n < sizeof r->line) {
             r->line[r->line_n++] = p[i]; /* what is longer is cut: no metrics stand so far right */
         }
-    }
-}
-
-static void feed_end(struct reader *r)
-{
-    if (r->line_n != 0) {
-        take_line(r, (struct str){.p = r->line, .n = r->line_n});
-        r->line_n = 0;
     }
 }
 
@@ -453,6 +462,7 @@ static struct reader *reader_new(struct arena *a, const char *path)
     r->arena = a;
     r->bar = -1;
     r->rank = -1;
+    r->epochs = epoch_steps_begin();
     r->log = (struct run_log){.path = path,
                               .last_step = -1,
                               .total_steps = -1,

@@ -8,7 +8,8 @@
 #include "study/stats.h"
 
 enum {
-    INTERVALS_MIN = 4 /* fewer tell nothing of what is usual */
+    INTERVALS_MIN = 4, /* fewer tell nothing of what is usual */
+    STRETCH_MIN = 16   /* so many long ones in a row are no pause: so the run steps now */
 };
 
 struct interval {
@@ -94,11 +95,31 @@ static double usual_limit(struct arena *a, const struct intervals *in, double *r
     return *ret_median + (spread > floor ? spread : floor);
 }
 
+/* Long intervals that follow each other from `from` on; evaluation and saving between them do not end it. */
+static size_t stretch_at(const struct intervals *in, size_t from, double limit)
+{
+    size_t n = 0;
+    for (size_t i = from; i < in->count; i++) {
+        const struct interval *v = &in->items[i];
+        if (v->eval || v->save) {
+            continue;
+        }
+        if (v->seconds <= limit) {
+            break;
+        }
+        n++;
+    }
+    return n;
+}
+
 static void sort_out(struct arena *a, const struct intervals *in, struct step_time *t)
 {
     double median;
     double limit = usual_limit(a, in, &median);
     bool warm = false;
+    size_t stretch = 0; /* intervals of it that are still to come */
+    double slow_steps = 0;
+    double slow_seconds = 0;
     double steps = 0;
     double seconds = 0;
     t->steady = arena_array(a, in->count + 1, sizeof *t->steady);
@@ -109,11 +130,22 @@ static void sort_out(struct arena *a, const struct intervals *in, struct step_ti
         if (v->eval) {
             t->evals++;
             t->eval_s += extra;
-        } else if (v->save) {
+            continue;
+        }
+        if (v->save) {
             t->saves++;
             t->save_s += extra;
-        } else if (v->seconds <= limit) {
+            continue;
+        }
+        if (warm && stretch == 0 && v->seconds > limit) {
+            size_t n = stretch_at(in, i, limit);
+            stretch = n >= STRETCH_MIN ? n : 0;
+        }
+        if (stretch > 0 || v->seconds <= limit) {
             warm = true;
+            slow_steps += stretch > 0 ? v->steps : 0;
+            slow_seconds += stretch > 0 ? v->seconds * v->steps : 0;
+            stretch -= stretch > 0;
             t->steady[t->steady_count++] = v->seconds;
             steps += v->steps;
             seconds += v->seconds * v->steps;
@@ -125,6 +157,8 @@ static void sort_out(struct arena *a, const struct intervals *in, struct step_ti
             t->pause_s += extra;
         }
     }
+    t->slow_steps = slow_steps;
+    t->slow_seconds = slow_steps > 0 ? slow_seconds / slow_steps : NAN;
     t->seconds = steps > 0 ? seconds / steps : NAN;
     t->median = stats_median(a, t->steady, t->steady_count);
     t->p95 = stats_quantile(a, t->steady, t->steady_count, 0.95);
@@ -132,7 +166,8 @@ static void sort_out(struct arena *a, const struct intervals *in, struct step_ti
 
 void step_time_of(struct arena *a, const struct run_log *log, struct step_time *ret_time)
 {
-    struct step_time t = {.seconds = NAN, .median = NAN, .p95 = NAN, .start_s = NAN};
+    struct step_time t = {
+        .seconds = NAN, .median = NAN, .p95 = NAN, .start_s = NAN, .slow_seconds = NAN};
     struct intervals in = printed(a, log);
     t.source = STEP_TIME_PRINTED;
     if (in.count < INTERVALS_MIN) {

@@ -6,7 +6,8 @@
  *
  * An interval counts as steady when it is below median + max(5 robust deviations, a quarter of the
  * median). Warm-up are the intervals at the beginning before the first steady one; an interval with an
- * evaluation or a checkpoint in it is never steady; any other long interval is a pause.
+ * evaluation or a checkpoint in it is never steady; any other long interval is a pause. Sixteen long ones in a
+ * row are no pause: the run has become slower, and they count as steady.
  */
 #ifndef ASSAY_STUDY_STEP_TIME_H
 #define ASSAY_STUDY_STEP_TIME_H
@@ -40,7 +41,9 @@ struct step_time {
     double
         save_s; /* the same of those in which a checkpoint was written, as far as the log tells */
     size_t saves;
-    double pause_s; /* of other long intervals */
+    double slow_steps;   /* steady ones in stretches that are slower than the rest */
+    double slow_seconds; /* mean of these; NaN without */
+    double pause_s;      /* of other long intervals */
     size_t pauses;
 };
 

@@ -105,4 +105,9 @@ fresh dcp; truncate -s -100 "$F/__0_0.distcp"; finds "a rank's file is cut" dcp-
 fresh dcp; echo x >>"$F/__0_0.distcp"; finds "a rank's file has grown" dcp-bytes-behind
 fresh dcp; cp "$F/__0_0.distcp" "$F/__1_0.distcp"; finds "a file of another save" dcp-file-unused
 fresh dcp; LC_ALL=C sed -i 's/__0_0\.distcp/..\/_0.distcp/' "$F/.metadata"; finds "a path out of the folder" dcp-path
+fresh dcp; at=$("$ASSAY" checkpoint show --json "$F" | jq '.tensors[0].offset')
+printf '\xff\xff\xff\xff' | dd of="$F/__0_0.distcp" bs=1 seek="$at" conv=notrunc status=none
+expect "a value that is no number" 1 "$ASSAY" checkpoint verify "$F"
+says "the tensor and its file" out "'model.w' [4, 3]: 1 NaN"
+says "its archive's checksum" out "CRC-32 is"
 finish

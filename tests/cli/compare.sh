@@ -86,6 +86,8 @@ expect "two logs" 2 "$ASSAY" compare a1/stdout.log b1/stdout.log
 expect "two logs, forced" 0 "$ASSAY" compare --force a1/stdout.log b1/stdout.log --plot
 says "a plot" out "loss: o A, x B, * both"
 head -n 40 b1/stdout.log >cut.log
+sed 's/\(loss\)/\x1b[32m\1/' a1/stdout.log >coloured.log
+expect "colours" 0 "$ASSAY" compare --force a1/stdout.log coloured.log
 expect "a log that stops" 2 "$ASSAY" compare --force a1/stdout.log cut.log
 says "a log that stops" out "the end of 1 of 2 runs is not in what was given"
 expect "JSON" 0 "$ASSAY" compare --json a1 b1

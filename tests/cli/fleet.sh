@@ -121,4 +121,7 @@ python3 -c 'import os; [os.link("small.json", f"d/n{i}.json") for i in range(1, 
 jq -c '.facts["driver.amdgpu.version"].value = "1"' small.json >x && mv x d/n77.json
 EXPECT_SECONDS=110 expect "2,000 nodes" 1 bash -c "[ -n '${SANITIZED:-}' ] || ulimit -v 1500000; '$ASSAY' fleet d --hosts 'n[1-2000]'"
 says "2,000 nodes" out "1 of 2000 nodes differs in what matters: n77"
+mkdir extra && for n in n1 n2 n3; do "$ASSAY" doctor --facts --json --root "$SOURCE/tests/hosts/cpu-only/root" >extra/$n.json; done
+expect "more nodes than there should be" 0 "$ASSAY" fleet extra --nodes 2
+says "more nodes than there should be" out "3 nodes sent files, and --nodes says 2"
 finish

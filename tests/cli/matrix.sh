@@ -119,7 +119,7 @@ bisect: {switches: [A=1, B=1, C=1]}
 END
 expect "switches" 1 "$ASSAY" matrix switches.yaml
 says "switches" out "the fault ends with B=1; A=1 is the last with it (exit 3)"
-printf 'command: ["true"]\nrepeats: 2\nbisect: {values: [1, 2, 3]}\n' >alike.yaml
+printf 'command: ["true"]\nrepeats: 2\nbisect: {values: [1, 2, 3], environment: {N: "{value}"}}\n' >alike.yaml
 expect "ends alike" 2 "$ASSAY" matrix alike.yaml
 says "ends alike" out "neither end fails"
 
@@ -164,6 +164,8 @@ bad "unknown key" 'routs: {a: }' "bad.yaml:1: a plan has no key 'routs'; did you
 bad "unknown key of a route" $'command: [a]\nroutes:\n  a: {enviroment: {}}' "bad.yaml:3: route 'a' has no key 'enviroment'; did you mean 'environment'?"
 bad "a command as text" $'command: python x\nroutes: {a: }' "should be a list of words"
 bad "repeats" $'command: [a]\nrepeats: many\nroutes: {a: }' "bad.yaml:2: 'repeats' should be a number from 1 to 1000"
+bad "values that nothing uses" $'command: [a]\nfactors: {n: {values: [1, 2], about: "{value}"}}' "nothing changes with it"
+bad "a tab" $'command: [a]\nroutes:\n\ta: {}' "YAML is indented with spaces"
 bad "a search of one" $'command: [a]\nbisect: {values: [1]}' "two at least"
 bad "routes and bisect" $'command: [a]\nroutes: {a: }\nbisect: {values: [1, 2]}' "either 'routes'"
 bad "base" $'command: [a]\nbase: x\nroutes: {a: }' "bad.yaml:2: 'base' names no route: 'x'"

@@ -49,5 +49,11 @@ expect "value missing" 64 "$ASSAY" doctor --root
 expect "value not allowed" 64 "$ASSAY" doctor --format yaml
 says "choices are named" err "text|json|junit"
 expect "empty value" 64 "$ASSAY" doctor --root ''
+expect "a folder as the output" 2 "$ASSAY" doctor -o "$TMP"
+says "a folder as the output" err "Is a directory"
+[ ! -s "$TMP/out" ] || { echo "FAILED: the command ran although its output cannot be written"; FAILED=1; }
+expect "an output in no folder" 2 "$ASSAY" doctor -o "$TMP/nowhere/out.txt"
+says "an output in no folder" err "the result is on standard output"
+says "an output in no folder" out "health"
 expect version 0 "$ASSAY" --version
 finish

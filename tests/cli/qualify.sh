@@ -56,6 +56,18 @@ expect "another machine" 2 "$ASSAY" qualify --root "$hosts/rx7900xtx/root"
 says "it is named" out "not run: device, operators, torch, evidence, linear-attention, training, checkpoint, resume"
 expect "another machine, files alone" 0 "$ASSAY" qualify --root "$hosts/rx7900xtx/root" --only host,stack
 says "what was left out is named" out "not asked: device, operators"
+expect "a command is asked for and not given" 2 "$ASSAY" qualify --only command
+says "a command is asked for and not given" out "not run: command"
+for left in "--only host --skip host" "--only collectives"; do
+    # shellcheck disable=SC2086
+    expect "nothing is left to judge: $left" 64 "$ASSAY" qualify $left
+    says "nothing is left to judge: $left" err "leave no stage to run"
+done
+touch a-file
+expect "a file as the folder of --save" 64 "$ASSAY" qualify --only host --save a-file
+says "a file as the folder of --save" err "'a-file' is no folder"
+expect "a time limit of nothing" 64 "$ASSAY" qualify --only host --timeout 0 -- true
+says "a time limit of nothing" err "--timeout takes a number from"
 expect "no PyTorch was named" 2 env -u VIRTUAL_ENV "$ASSAY" qualify --only torch,evidence,linear-attention
 says "what it would take" out "to run it: --python PATH"
 printf '#!/bin/sh\necho "ModuleNotFoundError: No module named torch" >&2\nexit 1\n' >no-torch && chmod +x no-torch
@@ -99,6 +111,9 @@ says "the remedy" out "(remedy: sudo dkms status"
 expect "NaN" 1 "$ASSAY" qualify --only command --save nan -- sh nan.sh
 says "NaN" out "(loss-not-finite)"
 says "NaN" out "not qualified"
+says "a supposed cause is no fact" out "possible cause (confidence 0.50): The attention kernel"
+says "what was seen goes first" out "first: 121 of 240 losses are not finite"
+says "a loss that is no number is not called infinite" out "to not finite"
 expect "a loss that repeats" 1 "$ASSAY" qualify --only command --save period -- sh period.sh
 says "a loss that repeats" out "(period)"
 expect "a command that fails" 1 "$ASSAY" qualify --only command --save fails -- sh -c 'sh good.sh; exit 3'

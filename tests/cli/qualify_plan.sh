@@ -24,6 +24,7 @@ sed 's/at-least: 1,/at-least: 1e9,/' plan.yaml >high.yaml
 expect "a limit that is missed" 1 "$ASSAY" qualify --plan high.yaml --only training --save third
 says "a limit that is missed" out "the plan asks for at least 1e+09"
 says "a limit that is missed" out "not qualified"
+says "score and verdict agree" out "health 59/100"
 
 bad() { # TEXT MESSAGE
     printf '%b' "$1" >bad.yaml
@@ -35,11 +36,13 @@ bad '- host\n' "a plan is a map of keys"
 bad 'stage: host\n' "bad.yaml:1: there is no key 'stage'; did you mean 'stages'?"
 bad 'name: x\nzzzzzzz: 1\n' "bad.yaml:2: there is no key 'zzzzzzz'; docs/qualify.md lists them"
 bad 'level: hard\n' "bad.yaml:1: level is 'hard': one of quick|full was expected"
-bad 'stages: [host, hots]\n' "there is no stage 'hots'"
+bad 'device: cpu\nstages: [host, hots]\n' "bad.yaml:2: stages: there is no stage 'hots'"
 bad 'fleet: maybe\n' "bad.yaml:1: fleet is true or false"
 bad 'device: [cpu]\n' "bad.yaml:1: device takes one word or number"
 bad 'skip: {a: 1}\n' "bad.yaml:1: skip takes a word or a list of words"
 bad 'command: python train.py\n' "command is a list of words"
+bad 'device: cpu\nexpect: hipblaslt\n' "bad.yaml:2: 'hipblaslt' is no expectation"
+bad 'figures:\n  training: {at-least: 5, at-most: 1}\n' "bad.yaml:2: no figure is at least 5 and at most 1"
 bad 'figures: {speed: {at-least: 1}}\n' "no stage measures a figure 'speed'"
 bad 'figures:\n  training: {atleast: 1}\n' "bad.yaml:2: a figure has at-least, at-most, or both"
 bad 'figures: {training: {at-least: .nan}}\n' "at-least takes a number"

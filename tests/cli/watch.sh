@@ -38,6 +38,15 @@ says "a period and its source" out "the length of shard"
 printf 'stage: sft\nmodel_name_or_path: /nowhere\nsave_steps: 75\n' >job.yaml
 expect "a length from a configuration" 1 "$ASSAY" watch --once --fail-on warning --config job.yaml wave.log
 says "a length from a configuration" out "1/3 of the length of save_steps"
+expect "two logs without ranks are two series" 1 "$ASSAY" watch --once clean.log nan.log
+says "two logs without ranks are two series" out "numbered from 0 in the order given"
+if grep -q shift out; then echo "FAILED: two logs were read as one"; FAILED=1; fi
+awk 'BEGIN { print "step,loss,grad_norm"; for (i = 1; i <= 80; i++) printf "%d,%s,1.%d\n", i, i == 60 ? "nan" : 2 + (i % 7) / 100, i % 9 }' >run.csv
+expect "a table" 1 "$ASSAY" watch --once run.csv
+says "a table" out "step 60: the loss is not finite"
+awk 'BEGIN { for (i = 1; i <= 80; i++) printf "step_time: 0.5%d\n", i % 7 }' >times.log
+expect "no loss is told" 0 "$ASSAY" watch --once times.log
+says "no loss is told" out "no line was understood as a loss"
 expect "JSON" 1 "$ASSAY" watch --once --json nan.log
 [ "$(jq -r '.findings[0].id' "$TMP/out")" = not-finite ] || { echo "FAILED JSON: id"; FAILED=1; }
 [ "$(jq -r '.metrics[0].not_finite' "$TMP/out")" = 101 ] || { echo "FAILED JSON: count"; FAILED=1; }

@@ -37,6 +37,40 @@ SAME(710, hipErrorAssert);
 SAME(719, hipErrorLaunchFailure);
 SAME(999, hipErrorUnknown);
 
+/* The arguments of functions that the recorder hooks (src/preload), as their kinds and order are assumed there. */
+#define TAKES(function, ...)                                                             \
+ _Static_assert(                                                                         \
+     __builtin_types_compatible_p(__typeof__(&(function)), hipError_t (*)(__VA_ARGS__)), \
+     #function " takes other arguments")
+
+TAKES(hipMalloc, void **, size_t);
+TAKES(hipMallocManaged, void **, size_t, unsigned int);
+TAKES(hipExtMallocWithFlags, void **, size_t, unsigned int);
+TAKES(hipHostMalloc, void **, size_t, unsigned int);
+TAKES(hipHostFree, void *);
+TAKES(hipMallocAsync, void **, size_t, hipStream_t);
+TAKES(hipFreeAsync, void *, hipStream_t);
+TAKES(hipMemMap, void *, size_t, size_t, hipMemGenericAllocationHandle_t, unsigned long long);
+TAKES(hipMemUnmap, void *, size_t);
+TAKES(hipMemcpy, void *, const void *, size_t, hipMemcpyKind);
+TAKES(hipMemcpyAsync, void *, const void *, size_t, hipMemcpyKind, hipStream_t);
+TAKES(hipMemcpyWithStream, void *, const void *, size_t, hipMemcpyKind, hipStream_t);
+TAKES(hipMemset, void *, int, size_t);
+TAKES(hipMemsetAsync, void *, int, size_t, hipStream_t);
+TAKES(hipStreamSynchronize, hipStream_t);
+TAKES(hipEventSynchronize, hipEvent_t);
+TAKES(hipStreamWaitEvent, hipStream_t, hipEvent_t, unsigned int);
+TAKES(hipModuleGetFunction, hipFunction_t *, hipModule_t, const char *);
+TAKES(hipLaunchKernel, const void *, dim3, dim3, void **, size_t, hipStream_t);
+TAKES(hipLaunchCooperativeKernel, const void *, dim3, dim3, void **, unsigned int, hipStream_t);
+TAKES(hipModuleLaunchKernel, hipFunction_t, unsigned int, unsigned int, unsigned int, unsigned int,
+      unsigned int, unsigned int, unsigned int, hipStream_t, void **, void **);
+TAKES(hipGraphLaunch, hipGraphExec_t, hipStream_t);
+#if HIP_VERSION_MAJOR >= 6
+TAKES(hipModuleLaunchCooperativeKernel, hipFunction_t, unsigned int, unsigned int, unsigned int,
+      unsigned int, unsigned int, unsigned int, unsigned int, hipStream_t, void **);
+#endif
+
 int main(void)
 {
     return 0;

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct loss_judgement j;
         const struct run_log *three[3] = {&log, &log, &log};
         step_time_of(a, &log, &time);
-        loss_over_fitting(&log, &over);
+        loss_over_fitting(a, &log, &over);
         loss_judge(a, three, 3, three, 1, &j);
         if (j.grade == LOSS_DIFFERENT) {
             __builtin_trap(); /* a run is never different from itself */

@@ -5,6 +5,7 @@
 . "$(dirname "$0")/../cli/lib.sh"
 command -v cc >/dev/null || { echo "no C compiler"; exit 77; }
 cd "$TMP"
+export EXPECT_SECONDS=200 # a replay is hundreds of children, and a machine may be busy
 run=("$ASSAY" run --no-facts)
 export ASSAY_FAKE_BLAS=tile64
 expect "plain, the job passes" 0 "${run[@]}" --record plain -- "$JOB_LT" 3

@@ -108,7 +108,7 @@ wait $supervisor && got=0 || got=$?
 [ $got = 124 ] || { echo "FAILED: a stopped job: status $got, not 124"; FAILED=1; }
 says "a stopped job" err "stopped at the time limit"
 expect "a job that ignores SIGTERM" 124 "${run[@]}" --timeout 1 --record deaf -- "$JOB" deaf
-"${run[@]}" --record gone -- "$JOB" steps 100000 >"$TMP/out" 2>"$TMP/err" &
+"${run[@]}" --record gone -- "$JOB" steps 20000 >"$TMP/out" 2>"$TMP/err" &
 supervisor=$!
 until grep -q step gone/stdout.log 2>/dev/null || ! kill -0 $supervisor; do sleep 0.01; done
 rm -rf gone

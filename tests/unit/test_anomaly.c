@@ -7,7 +7,6 @@
 
 #include "study/anomaly.h"
 #include "study/anomaly_window.h"
-#include "study/period.h"
 #include "unit.h"
 
 enum {
@@ -364,42 +363,6 @@ static void period_is_found_and_explained(void **state)
     bench_free(b);
 }
 
-static void noise_has_no_period(void **state)
-{
-    (void)state;
-    struct bench *b = bench_new();
-    double values[1000];
-    struct period p;
-    for (int round = 0; round < 20; round++) {
-        double memory = 0;
-        for (size_t i = 0; i < ARRAY_LEN(values); i++) {
-            memory = 0.9 * memory + normal(b);
-            values[i] = memory;
-        }
-        assert_false(period_find(b->scratch, values, ARRAY_LEN(values), 0.3, &p));
-    }
-    assert_false(period_find(b->scratch, values, PERIOD_VALUES_MIN - 1, 0.3, &p));
-    memset(values, 0, sizeof values);
-    assert_false(period_find(b->scratch, values, ARRAY_LEN(values), 0.3, &p));
-    bench_free(b);
-}
-
-static void period_sources_by_exactness(void **state)
-{
-    (void)state;
-    static const struct period_source sources[] = {{"a", 100}, {"b", 50}, {"c", 8}};
-    unsigned times;
-    unsigned of;
-    assert_string_equal(period_explain(sources, 3, 50, 1, &times, &of)->name, "b");
-    assert_int_equal(times * 10 + of, 11);
-    assert_string_equal(period_explain(sources, 3, 300, 1, &times, &of)->name, "a");
-    assert_int_equal(times, 3);
-    assert_string_equal(period_explain(sources, 3, 4, 1, &times, &of)->name, "c");
-    assert_int_equal(of, 2);
-    assert_null(period_explain(sources, 3, 37, 1, &times, &of));
-    assert_null(period_explain(sources, 0, 37, 1, &times, &of));
-}
-
 static void slow_rank_and_heavy_rank_are_named_once(void **state)
 {
     (void)state;
@@ -589,8 +552,6 @@ int main(void)
         cmocka_unit_test(slower_steps_and_their_tail_are_found),
         cmocka_unit_test(steps_of_milliseconds_are_not_called_slow),
         cmocka_unit_test(period_is_found_and_explained),
-        cmocka_unit_test(noise_has_no_period),
-        cmocka_unit_test(period_sources_by_exactness),
         cmocka_unit_test(slow_rank_and_heavy_rank_are_named_once),
         cmocka_unit_test(hot_gpu_with_a_low_clock_is_throttled),
         cmocka_unit_test(uneven_gpus_and_idle_ones),

@@ -231,6 +231,60 @@ static void a_run_folder_to_its_end(void **state)
     arena_free(a);
 }
 
+static void steps_that_begin_anew_in_each_epoch_go_on(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct heard h;
+    put("e.log", "w",
+        "{\"epoch\": 0, \"step\": 0, \"loss\": 3.0}\n{\"epoch\": 0, \"step\": 1, \"loss\": 2.5}\n"
+        "{\"epoch\": 1, \"step\": 0, \"loss\": 2.0}\n{\"epoch\": 1, \"step\": 1, \"loss\": 1.5}\n"
+        "{\"epoch\": 0, \"step\": 0, \"loss\": 3.0}\n");
+    struct anomaly_source *s = open_source(a, &h, "e.log");
+    poll_all(s);
+    const int64_t steps[] = {0, 1, 2, 3, 0}; /* the last line is of another run */
+    size_t losses = 0;
+    for (size_t i = 0; i < h.count; i++) {
+        if (strcmp(h.metrics[i], "loss") == 0) {
+            assert_int_equal(h.samples[i].step, steps[losses++]);
+        }
+    }
+    assert_int_equal(losses, 5);
+    anomaly_source_close(s);
+    put("k.log", "w",
+        "Epoch 1/2\n90/90 - 1s - 8ms/step - loss: 3.0\nEpoch 2/2\n90/90 - 1s - 8ms/step - loss: 2.0\n");
+    s = open_source(a, &h, "k.log");
+    poll_all(s);
+    assert_int_equal(h.samples[h.count - 1].step, 180);
+    anomaly_source_close(s);
+    put("h.log", "w", "Epoch 1/2\nstep 1 loss 3.0\nstep 2 loss 2.5\nEpoch 2/2\nstep 1 loss 2.0\n");
+    s = open_source(a, &h, "h.log");
+    poll_all(s);
+    assert_int_equal(h.samples[h.count - 1].step, 3);
+    anomaly_source_close(s);
+    arena_free(a);
+}
+
+static void one_step_told_in_two_forms_is_one_value(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct heard h;
+    put("two.log", "w",
+        "steps: 1 loss: 3.9387 iter time (s): 0.5\n iteration        1/     400 | lm loss: 3.938654E+00 |\n"
+        "steps: 2 loss: 3.9387 iter time (s): 0.5\n iteration        2/     400 | lm loss: 3.938654E+00 |\n"
+        "step: 3 loss: 3.1\nstep: 3 loss: 3.2\n");
+    struct anomaly_source *s = open_source(a, &h, "two.log");
+    poll_all(s);
+    size_t losses = 0;
+    for (size_t i = 0; i < h.count; i++) {
+        losses += strcmp(h.metrics[i], "loss") == 0;
+    }
+    assert_int_equal(losses, 4); /* micro steps with losses of their own stay */
+    anomaly_source_close(s);
+    arena_free(a);
+}
+
 static void what_cannot_be_followed(void **state)
 {
     (void)state;
@@ -269,6 +323,8 @@ int main(void)
         cmocka_unit_test(bars_of_epochs),
         cmocka_unit_test(memory_and_ranks),
         cmocka_unit_test(a_run_folder_to_its_end),
+        cmocka_unit_test(steps_that_begin_anew_in_each_epoch_go_on),
+        cmocka_unit_test(one_step_told_in_two_forms_is_one_value),
         cmocka_unit_test(what_cannot_be_followed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -53,6 +53,33 @@ static void expect_state(const char *key, enum fact_state state)
     }
 }
 
+static void expect_text(const char *key, const char *want)
+{
+    const struct fact *f = facts_get(facts, key);
+    if (f == NULL || f->state != FACT_KNOWN ||
+        strcmp(facts_get_string(facts, key, ""), want) != 0) {
+        fail_msg("%s is not '%s'", key, want);
+    }
+}
+
+/* ARM, POWER and RISC-V give no "model name". */
+static void processors_without_a_model_name(void **state)
+{
+    (void)state;
+    temp_write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
+    collect(NULL);
+    expect_text("cpu.model", "Neoverse-V2 (implementer 0x41, part 0xd4f)");
+    temp_write("/proc/cpuinfo", "CPU implementer\t: 0x99\nCPU part\t: 0x001\n");
+    collect(NULL);
+    expect_text("cpu.model", "ARM processor (implementer 0x99, part 0x001)");
+    temp_write("/proc/cpuinfo", "processor\t: 0\ncpu\t\t: POWER9, altivec supported\n");
+    collect(NULL);
+    expect_text("cpu.model", "POWER9, altivec supported");
+    temp_write("/proc/cpuinfo", "processor\t: 0\ncpu family\t: 6\ncpu MHz\t\t: 2000\n");
+    collect(NULL);
+    expect_state("cpu.model", FACT_ABSENT);
+}
+
 static void make_gpu(const char *metrics, size_t metrics_size, const char *status)
 {
     temp_write(GPU_FOLDER "/vendor", "0x1002\n");
@@ -311,6 +338,7 @@ int main(void)
         CASE(a_machine_that_refuses_everything_has_no_known_facts_of_it),
         CASE(launchers_are_counted_once_a_run),
         CASE(secrets_of_the_environment_are_hidden),
+        CASE(processors_without_a_model_name),
         CASE(dkms_is_judged_for_the_running_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,8 +137,8 @@ static void test_a_denied_fact_is_could_not_tell(void **state)
     const struct finding *f = found(b, "no-gpu");
     assert_non_null(f);
     assert_int_equal(f->severity, SEVERITY_UNKNOWN);
-    assert_int_equal(b->health.score, 100); /* unknown lowers confidence, not the score */
-    assert_true(b->health.confidence < 0.5);
+    assert_int_equal(b->health.score, 100);  /* unknown lowers confidence, not the score */
+    assert_true(b->health.confidence < 0.1); /* rules for each GPU have not looked at one either */
 }
 
 static void test_a_loop_judges_each_gpu(void **state)

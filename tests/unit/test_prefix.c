@@ -45,6 +45,15 @@ static void launchers_give_ranks(void **state)
     assert_prefix("kernel: NVRM: x", NAN, -1, "NVRM: x");
 }
 
+static void a_container_stands_before_the_time_of_its_engine(void **state)
+{
+    (void)state;
+    assert_prefix("[rl-swarm] 2025-05-05T10:00:01.5Z   File x", MAY5 + 0.5, -1, "  File x");
+    assert_prefix("[trainer_1] 2025-05-05T10:00:01Z TypeError: x", MAY5, -1, "TypeError: x");
+    assert_prefix("[torch] 2025 is a year", NAN, -1, "[torch] 2025 is a year");
+    assert_prefix("[rl-swarm] text", NAN, -1, "[rl-swarm] text");
+}
+
 static void loggers_give_times(void **state)
 {
     (void)state;
@@ -104,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launchers_give_ranks),
+        cmocka_unit_test(a_container_stands_before_the_time_of_its_engine),
         cmocka_unit_test(loggers_give_times),
         cmocka_unit_test(containers_and_kernels_give_times),
         cmocka_unit_test(what_is_no_prefix_stays),

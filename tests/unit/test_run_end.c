@@ -57,6 +57,105 @@ static void metrics_of_many_frameworks_are_read(void **state)
     assert_near(metric("loss: tensor(2.5, device='cuda:0')", "loss"), 2.5);
 }
 
+/* Forms that print a value and its mean, a step "3/400", a name behind the word loss, or the loss of a library. */
+static void losses_of_plain_scripts_are_read(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *line;
+        const char *name;
+        double value;
+    } rows[] = {
+        {"Epoch: [0][  10/5005]\tTime  0.512 ( 0.611)\tData  0.002 ( 0.010)\tLoss 6.9123e+00 (6.9000e+00)\tAcc@1 "
+         "  0.00 (  0.10)",
+         "loss", 6.9123},
+        {"Epoch: [0][  10/5005]\tTime  0.512 ( 0.611)\tData  0.002 ( 0.010)\tLoss 6.9123e+00 (6.9000e+00)",
+         "step_time", 0.512},
+        {"Train: [0/300][20/400]\teta 0:20:00 lr 0.000001\t wd 0.0500\ttime 0.5100 (0.5000)\tdata time 0.0006 "
+         "(0.01)\tloss 6.9100 (6.9200)\tgrad_norm 1.2000 (1.3000)\tmem 8000MB",
+         "loss", 6.91},
+        {"Train: [0/300][20/400]\teta 0:20:00 lr 0.000001\ttime 0.5100 (0.5000)\tloss 6.9100 (6.9200)\tgrad_norm "
+         "1.2000 (1.3000)",
+         "grad_norm", 1.2},
+        {"step   10/400 | loss 3.912345 (+1.20z)| norm 1.0 (-0.31z)| lr 6.00e-04 | 512.10 ms",
+         "loss", 3.912345},
+        {"step   10/400 | loss 3.912345 (+1.20z)| norm 1.0 (-0.31z)| lr 6.00e-04 | 512.10 ms",
+         "step", 10},
+        {"Loss at step 12: 2.5000", "loss", 2.5},
+        {"Loss at step 12: 2.5000", "step", 12},
+        {"\t Train loss/train/total: 3.9123", "loss", 3.9123},
+        {"\t Eval loss/eval/total: 3.5", "eval_loss", 3.5},
+        {"    train/CrossEntropyLoss=3.912", "loss", 3.912},
+        {"    eval/books/CrossEntropyLoss=3.5", "eval_loss", 3.5},
+        {"    optim/total_grad_norm=1.25", "grad_norm", 1.25},
+        {"Epoch 1 | iter 3 step 3 | loss train: 3.912, val: n/a | iter time: 512.10 ms (step)",
+         "loss", 3.912},
+        {"Training epoch 0, iteration 3/9 | lr: 3e-05 | global_step: 3 | reduced_train_loss: 9.05",
+         "loss", 9.05},
+        {"|    loss                 | 0.512       |", "loss", 0.512},
+        {"|    value_loss           | 7.5         |", "value_loss", 7.5},
+        {"             Mean value_function loss: 0.0123", "value_function_loss", 0.0123},
+        {"                  Mean surrogate loss: -0.0012", "surrogate_loss", -0.0012},
+        {"policy loss: 0.25, value loss: 1.5", "value_loss", 1.5},
+        {"Epoch[0] Batch [10-20]\tSpeed: 64 samples/sec\tcross-entropy=2.25", "loss", 2.25},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_near(metric(rows[i].line, rows[i].name), rows[i].value);
+    }
+    assert_true(isnan(metric("Epoch: [0][ 10/40]\tTime  0.5 ( 0.6)\tLoss nan (nan)", "loss")));
+}
+
+/* What a step took, in each unit; what has passed since the start is no step's time. */
+static void step_times_are_read_in_their_units(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *line;
+        double value;
+    } rows[] = {
+        {"iter 100: loss 2.5, time 512.10ms, mfu 32.10%", 0.5121},
+        {"iter_dt 512.10ms; iter 3: train loss 2.5", 0.5121},
+        {"step 00010/00400 (2.50%) | loss: 3.9 | dt: 512.10ms | tok/sec: 1,024,000", 0.5121},
+        {"step:10/400 train_loss:3.9 train_time:51210ms step_avg:512.10ms", 0.5121},
+        {"steps: 10 loss: 3.9 iter time (s): 0.512 samples/sec: 62.5", 0.512},
+        {"Epoch 1 | iter 3 step 3 | loss train: 3.9, val: n/a | iter time: 512.00 ms (step)",
+         0.512},
+        {"iteration: 3 / 9 | elapsed_time_per_iteration_ms: 512 | lm_loss: 3.9", 0.512},
+        {"global_step: 3 | reduced_train_loss: 9.05 | train_step_timing in s: 0.512", 0.512},
+        {"Epoch(train) [1][10/40] lr: 1.0e-02  eta: 1:20:10  time: 0.512  data_time: 0.0052  loss: 3.9",
+         0.512},
+        {"Epoch: [0]  [10/40]  eta: 0:10:01  lr: 0.1  loss: 3.9 (3.9)  time: 0.512  data: 0.0003  max mem: 15",
+         0.512},
+        {"step: 10  loss: 3.9  step_time: 512 ms", 0.512},
+        {" 12/90 ━━━━━━━━ 4s 512ms/step - loss: 5.7601", 0.512},
+        {"90/90 - 46s - 512ms/step - loss: 5.7601 - val_loss: 5.1", 0.512},
+        {"90/90 [==============================] - 1s 2s/step - loss: 5.76", 2},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        assert_near(metric(rows[i].line, "step_time"), rows[i].value);
+    }
+    assert_near(metric(" 12/90 ━━━━━━━━ 4s 512ms/step - loss: 5.7601", "step"), 12);
+    static const char *const others[] = {
+        "step 10 loss: 2.5 time: 813.2", "step 10 loss: 2.5, total time: 900ms",
+        "step 10 loss: 2.5 elapsed time: 12ms", "train_time: 12345ms loss: 2"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        struct metric_line m;
+        metric_line_parse(str_of(others[i]), &m);
+        for (size_t k = 0; k < m.count; k++) {
+            assert_string_not_equal(m.items[k].name, "step_time");
+        }
+    }
+    assert_near(
+        metric("step 00010/00400 | loss: 3.9 | tok/sec: 1,024,000 | mfu: 47", "tokens_per_s"),
+        1024000);
+    assert_near(metric("iteration: 3 / 9 | tokens_per_sec: 40.5K | lm_loss: 3.9", "tokens_per_s"),
+                40500);
+}
+
 static void prose_about_losses_is_no_metric(void **state)
 {
     (void)state;
@@ -367,6 +466,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bars_of_other_work_are_no_training),
         cmocka_unit_test(metrics_of_many_frameworks_are_read),
+        cmocka_unit_test(losses_of_plain_scripts_are_read),
+        cmocka_unit_test(step_times_are_read_in_their_units),
         cmocka_unit_test(prose_about_losses_is_no_metric),
         cmocka_unit_test(the_header_of_a_training_is_no_step),
         cmocka_unit_test(numbers_are_read_exactly_enough),

@@ -411,7 +411,7 @@ static void test_field_report(void **state)
     loss_judge(arena, &a, 1, &b, 1, &j);
     assert_int_equal(j.grade, LOSS_SAME);
     struct over_fitting o;
-    loss_over_fitting(&logs[0], &o);
+    loss_over_fitting(arena, &logs[0], &o);
     assert_true(o.present);
     assert_int_equal(o.best_step, 40);
 }
@@ -442,11 +442,11 @@ static void test_over_fitting_needs_falling_loss(void **state)
     struct over_fitting o;
     struct made_run m = MADE_RUN;
     make_run(arena, &m, 1, &log);
-    loss_over_fitting(&log, &o);
+    loss_over_fitting(arena, &log, &o);
     assert_false(o.present);
     m.eval_rise = 0.3;
     make_run(arena, &m, 1, &log);
-    loss_over_fitting(&log, &o);
+    loss_over_fitting(arena, &log, &o);
     assert_true(o.present);
 }
 

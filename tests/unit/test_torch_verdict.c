@@ -5,7 +5,7 @@
 
 #include "base/vec.h"
 
-#include "cli/probe_torch.h"
+#include "cli/probe/torch.h"
 #include "unit.h"
 
 enum {

@@ -45,6 +45,67 @@ static void a_traceback_of_packages_alone_names_no_line_of_the_program(void **st
     assert_null(event_capture(event_of_id(lf, "python-exception", 0), "own_file"));
 }
 
+static void a_first_frame_without_its_beginning_is_read(void **state)
+{
+    (void)state;
+    expect_own("flux_train.py\", line 244, in encode\n"
+               "    return vae.encode(images).latent\n"
+               "AttributeError: 'Tensor' object has no attribute 'latent'\n",
+               "flux_train.py", "244", "return vae.encode(images).latent");
+}
+
+static void what_unsloth_writes_is_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n"
+               "  File \"/w/unsloth_compiled_cache/UnslothGRPOTrainer.py\", line 3, in f\n"
+               "    g()\n"
+               "TypeError: boom\n");
+    assert_null(event_capture(event_of_id(lf, "python-exception", 0), "own_file"));
+}
+
+static void frames_that_colab_folds_are_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena,
+        "AttributeError                            Traceback (most recent call last)\n"
+        "<ipython-input-10-375f> in <cell line: 23>()\n"
+        "---> 23 model = FastLanguageModel.from_pretrained(\n"
+        "\n"
+        "4 frames\n"
+        "/usr/lib/python3/dist-packages/torch/nn/modules/module.py in __getattr__(self, name)\n"
+        "-> 1931         raise AttributeError(\n"
+        "\n"
+        "AttributeError: 'LlamaForCausalLM' object has no attribute 'update'\n");
+    assert_capture(event_of_id(lf, "python-exception", 0), "own_raise", "no");
+}
+
+static void text_run_by_exec_is_not_the_programs(void **state)
+{
+    (void)state;
+    const struct log_facts *lf = log_of(
+        arena, "Traceback (most recent call last):\n"
+               "\n"
+               "  File /opt/lib/python3.10/site-packages/IPython/core/x.py:3553 in run_code\n"
+               "    exec(code_obj, self.user_global_ns, self.user_ns)\n"
+               "\n"
+               "  Cell In[16], line 1\n"
+               "    from unsloth import FastLanguageModel\n"
+               "\n"
+               "  File /opt/lib/python3.10/site-packages/unsloth/models/_utils.py:209\n"
+               "    exec(source)\n"
+               "\n"
+               "  File <string>:25\n"
+               "    )if len(self) == 0:\n"
+               "                      ^\n"
+               "SyntaxError: invalid syntax\n");
+    const struct event *e = event_of_id(lf, "python-exception", 0);
+    assert_capture(e, "own_raise", "no");
+    assert_capture(e, "own_code", "from unsloth import FastLanguageModel");
+}
+
 static void ipython_frames_are_read(void **state)
 {
     (void)state;
@@ -166,6 +227,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_innermost_frame_outside_of_packages_is_the_programs),
         cmocka_unit_test(a_traceback_of_packages_alone_names_no_line_of_the_program),
+        cmocka_unit_test(a_first_frame_without_its_beginning_is_read),
+        cmocka_unit_test(what_unsloth_writes_is_not_the_programs),
+        cmocka_unit_test(frames_that_colab_folds_are_not_the_programs),
+        cmocka_unit_test(text_run_by_exec_is_not_the_programs),
         cmocka_unit_test(ipython_frames_are_read),
         cmocka_unit_test(rich_frames_are_read),
         cmocka_unit_test(a_traceback_in_an_indented_block_is_read),
