@@ -204,6 +204,7 @@ static void scan_one(struct job *j, struct checkpoint *c)
     j->verb = "reading values:";
     checkpoint_scan(c, &options);
     checkpoint_judge(c, j->sample > 1);
+    checkpoint_check_types(c);
 }
 
 /* Trainer, adapter, ZeRO, DCP and Megatron folders as wholes. A folder whose tensors no reader of files

@@ -62,6 +62,9 @@ void checkpoint_check_sums(struct checkpoint *c, const struct scan_options *opti
 /* Reads every value (or a sample) and judges it by the rules in checkpoint_rules.h. */
 void checkpoint_scan(struct checkpoint *c, const struct scan_options *options);
 
+/* Notes weights whose element type is not the same in all layers. */
+void checkpoint_check_types(struct checkpoint *c);
+
 /* Judges the statistics of all tensors. */
 void checkpoint_judge(struct checkpoint *c, bool sampled);
 

@@ -171,13 +171,19 @@ static void judge_tensor(struct checkpoint *c, const struct tensor *t, const str
                   "declared, or training collapsed.",
                   100 * (double)s->denormal / (double)n, name, shape);
     }
+    /* ZeRO-3 pads each parameter's partition and never writes what pads it. */
+    bool padded = strstr(t->name, "fp32_flat_groups") != NULL;
+    enum severity large = padded ? SEVERITY_NOTE : SEVERITY_WARNING;
+    const char *where = padded ? "; it may lie in the padding of a partition, which is not written"
+                               : "";
     if (s->abs_max > RULE_HUGE && s->abs_max > RULE_CREST * rms) {
-        issue_add(c->issues, SEVERITY_WARNING, "tensor-outlier", "single values are absurdly large",
-                  "'%s' %s: the largest magnitude is %.4g at an RMS of %.4g.", name, shape,
-                  s->abs_max, rms);
+        issue_add(c->issues, large, "tensor-outlier", "single values are absurdly large",
+                  "'%s' %s: the largest magnitude is %.4g at an RMS of %.4g%s.", name, shape,
+                  s->abs_max, rms, where);
     } else if (!(rms <= RULE_RMS_MAX) || (s->abs_max > RULE_HUGE_ALWAYS)) {
-        issue_add(c->issues, SEVERITY_WARNING, "tensor-norm", "a tensor's norm is absurd",
-                  "'%s' %s: RMS %.4g, largest magnitude %.4g.", name, shape, rms, s->abs_max);
+        issue_add(c->issues, large, "tensor-norm", "a tensor's norm is absurd",
+                  "'%s' %s: RMS %.4g, largest magnitude %.4g%s.", name, shape, rms, s->abs_max,
+                  where);
     } else if (t->rank >= 2 && !moment && s->zero != n && rms < RULE_RMS_MIN) {
         issue_add(c->issues, SEVERITY_WARNING, "tensor-norm", "a tensor's norm is absurd",
                   "'%s' %s: RMS %.4g, too small for weights.", name, shape, rms);

@@ -10,6 +10,7 @@
 #include "base/digest.h"
 #include "base/pool.h"
 
+#include "model/dcp.h"
 #include "model/tensor_names.h"
 
 enum {
@@ -244,9 +245,25 @@ static void make_pairs(struct checkpoint *a, struct checkpoint *b, struct compar
 
 /* ---- issues ---- */
 
+/* Chunks of distributed checkpoints: another world size cuts tensors otherwise. */
+static bool is_chunk(const struct compare_tensor *t)
+{
+    return (t->file_a != NULL && t->file_a->format == &tensor_format_distcp) ||
+           (t->file_b != NULL && t->file_b->format == &tensor_format_distcp);
+}
+
 static void judge(struct checkpoint *a, const struct compare_tensor *t)
 {
     const char *name = issue_text(a->arena, str_of(t->name));
+    bool apart = t->state == COMPARE_ONLY_A || t->state == COMPARE_ONLY_B ||
+                 t->state == COMPARE_SHAPE;
+    if (apart && is_chunk(t)) {
+        issue_add(a->issues, SEVERITY_UNKNOWN, "diff-chunks", "chunks are not joined",
+                  "'%s' is cut otherwise in the two, as another world size cuts it: it was not "
+                  "compared.",
+                  name);
+        return;
+    }
     switch (t->state) {
     case COMPARE_ONLY_A:
     case COMPARE_ONLY_B:

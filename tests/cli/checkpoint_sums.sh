@@ -34,6 +34,14 @@ says "the same in a .ckpt" out "(zip-crc)"
 cp -r "$SAMPLES/dcp" "$TMP/dcp"
 expect "a distributed checkpoint" 0 "$ASSAY" checkpoint verify "$TMP/dcp"
 says "a distributed checkpoint" out "distcp"
+expect "a distributed checkpoint against itself" 0 "$ASSAY" checkpoint diff --json "$TMP/dcp" "$SAMPLES/dcp"
+says "a distributed checkpoint against itself" out '"findings": []'
+"$ASSAY" checkpoint show --json "$TMP/dcp" | PYTHONPATH=$SOURCE/tests/cli PYTHONDONTWRITEBYTECODE=1 python3 -c '
+import json, sys
+from safetensors_file import weights
+weights(sys.argv[1], {t["tensor"]: [1, 7] for t in json.load(sys.stdin)["tensors"]})' "$TMP/cut.safetensors"
+expect "a distributed checkpoint against one that is cut otherwise" 2 "$ASSAY" checkpoint diff "$TMP/dcp" "$TMP/cut.safetensors"
+says "a distributed checkpoint against one that is cut otherwise" out "(diff-chunks)"
 flip "$TMP/dcp/__0_0.distcp" data/0
 expect "a byte of an item changed" 1 "$ASSAY" checkpoint verify "$TMP/dcp"
 says "a byte of an item changed" out "(zip-crc)"
