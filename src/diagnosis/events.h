@@ -100,7 +100,7 @@ struct run_summary {
     int ranks;           /* distinct ranks seen, 0 unknown */
     const char *phase;   /* import, load, data, train, eval, save; NULL unknown */
     bool last_line_is_progress;
-    bool kernel_log; /* one was read, empty or not */
+    bool kernel_log;               /* one was read, empty or not */
     const char *first_failed_rank; /* "3", or NULL */
     const char *exception;         /* type of the root exception of the rank that failed first */
     const char *exception_text;

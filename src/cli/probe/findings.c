@@ -12,10 +12,18 @@ void probe_table(struct cli *cli, const struct probe_run *runs, size_t count,
                  struct report_table *ret_table)
 {
     static const struct report_column columns[] = {
-        {"library", "library", 0},       {"family", "family", 0},   {"version", "version", 0},
-        {"kernels", "kernels", 0},       {"probes", "probes", 0},   {"faulty", "faulty", 0},
-        {"declined", NULL, 0},           {"skipped", NULL, 0},      {"worst", "worst that passed/bound", 3},
-        {"per_second", "per second", 0}, {"verdict", "verdict", 0}, {"path", NULL, 0},
+        {"library", "library", 0},
+        {"family", "family", 0},
+        {"version", "version", 0},
+        {"kernels", "kernels", 0},
+        {"probes", "probes", 0},
+        {"faulty", "faulty", 0},
+        {"declined", NULL, 0},
+        {"skipped", NULL, 0},
+        {"worst", "worst that passed/bound", 3},
+        {"per_second", "per second", 0},
+        {"verdict", "verdict", 0},
+        {"path", NULL, 0},
     };
     struct value *cells = arena_array(cli->arena, count * ARRAY_LEN(columns) + 1, sizeof *cells);
     struct value *v = cells;
