@@ -324,19 +324,33 @@ static bool stands_on(struct judging *j, const struct map *lines, const struct e
     return true;
 }
 
+/* All lines of an id as one text. */
+static struct str lines_key(struct judging *j, const struct event_refs *refs)
+{
+    struct strbuf out;
+    strbuf_init(&out, j->arena, 1 << 20);
+    for (size_t i = 0; i < refs->count; i++) {
+        strbuf_fmt(&out, "%s ", line_key(j, refs->items[i]));
+    }
+    return strbuf_str(&out);
+}
+
 /* Consequence lines go to `secondary` when there is a cause; faults nobody claims to `unknown`. */
 static void list_lines(struct judging *j)
 {
     struct map *by_pattern = j->scope.events_by_pattern;
     const struct map *lines = claimed_lines(j);
+    struct map *told = map_new(j->arena); /* lines that two patterns know are told once */
     for (size_t i = 0; i < map_count(by_pattern); i++) {
         const struct event_refs *refs = map_value(by_pattern, i);
         enum pattern_kind kind = refs->items[0]->pattern->kind;
         bool claimed = map_get(j->claimed, str_of(refs->items[0]->pattern->id)) != NULL ||
                        stands_on(j, lines, refs);
         if (kind == PATTERN_CONSEQUENCE && j->out->causes.count != 0) {
-            if (j->out->secondary.count < MAX_SECONDARY) {
+            struct str all = lines_key(j, refs);
+            if (j->out->secondary.count < MAX_SECONDARY && map_get(told, all) == NULL) {
                 *VEC_PUSH(j->arena, &j->out->secondary) = line_finding(j, refs, SEVERITY_NOTE);
+                map_put(told, all, j);
             }
         } else if (!claimed && (kind == PATTERN_FAULT ||
                                 (kind == PATTERN_CONSEQUENCE && !j->scope.log->run.completed))) {
