@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "base/fs.h"
@@ -121,11 +122,12 @@ static enum status start(struct arena *a, const struct trial *t, const char *err
     return ST_OK;
 }
 
-static void wait_for(pid_t pid, void (*tick)(void *ctx, double seconds), void *ctx)
+/* How it ended, as waitpid(2) tells it; -1 when nobody does. */
+static int wait_for(pid_t pid, void (*tick)(void *ctx, double seconds), void *ctx)
 {
     double began = now_s();
     struct timespec pause = {0, POLL_NS};
-    int status;
+    int status = -1;
     pid_t got;
     while ((got = waitpid(pid, &status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
         if (to_forward != 0) {
@@ -135,6 +137,30 @@ static void wait_for(pid_t pid, void (*tick)(void *ctx, double seconds), void *c
         tick(ctx, now_s() - began);
         nanosleep(&pause, NULL);
     }
+    return got == pid ? status : -1;
+}
+
+/* Why a trial left nothing behind: what it said last, or what keeps it from saying anything. */
+static const char *why_nothing(struct arena *a, struct str said, const char *folder, int status)
+{
+    struct str line;
+    struct str last = {.p = "", .n = 0};
+    struct statvfs fs;
+    while (str_cut_line(&said, &line)) {
+        last = line.n != 0 ? line : last;
+    }
+    if (last.n != 0) {
+        return str_dup(a, str_slice(last, 0, last.n < 600 ? last.n : 600));
+    }
+    const char *slash = strrchr(folder, '/');
+    const char *parent = slash != NULL && slash != folder
+                             ? str_dup(a, str_slice(str_of(folder), 0, (size_t)(slash - folder)))
+                             : ".";
+    if (statvfs(parent, &fs) == 0 && (fs.f_bavail == 0 || (fs.f_files != 0 && fs.f_favail == 0))) {
+        return arena_fmt(a, "no room is left in the file system of '%s'", parent);
+    }
+    return arena_fmt(a, "assay run left no run.json in '%s' and said nothing (wait status %d)",
+                     folder, status);
 }
 
 static const char *ending_of(struct arena *a, const char *folder)
@@ -165,7 +191,7 @@ enum status trial_run(struct cli *cli, const struct trial *t,
     const char *errors = arena_fmt(a, "%s.err", t->folder);
     pid_t pid = -1;
     TRY(start(a, t, errors, &pid, err));
-    wait_for(pid, tick, ctx);
+    int status = wait_for(pid, tick, ctx);
     const char *ending = ending_of(a, t->folder);
     struct str text = {0};
     if (fs_read(&live, a, errors, RUN_JSON_MAX, &text, NULL) != ST_OK) {
@@ -173,14 +199,9 @@ enum status trial_run(struct cli *cli, const struct trial *t,
     }
     unlink(errors);
     if (ending == NULL && !trial_was_interrupted()) {
-        struct str line;
-        struct str last = {0};
-        while (str_cut_line(&text, &line)) {
-            last = line.n != 0 ? line : last;
-        }
-        last = str_slice(last, 0, last.n < 600 ? last.n : 600);
-        return err_set(err, ST_USAGE, "no trial of route '%s' could be run: %.*s", t->route->name,
-                       STR_ARG(last));
+        bool usage = status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_USAGE;
+        return err_set(err, usage ? ST_USAGE : ST_IO, "no trial of route '%s' could be run: %s",
+                       t->route->name, why_nothing(a, text, t->folder, status));
     }
     if (ending != NULL && strcmp(ending, "not started") == 0) {
         return err_set(err, ST_USAGE,
