@@ -24,8 +24,11 @@ row = report["libraries"][0]
 assert row["family"] == sys.argv[2] and row["probes"] > 30000 and row["skipped"] == 0, row
 # OpenBLAS from 0.3.30 on until its fix of August 2026 sets no strides in column-major strided batches.
 batches = [f for f in report["findings"] if "gemm_batch_strided, column-major batch" in f["claim"]]
-assert len(batches) == len(report["findings"]), report["findings"]
-assert (row["verdict"] == "clean") == (not batches) and (not batches or row["family"] == "openblas"), row
+# Its kernels for AVX-512 (SkylakeX) stray where C spans more than 2^31 bytes (docs/probe.md): a warning.
+wide = [f for f in report["findings"] if f["severity"] == "warning" and "span more than 2^31 bytes" in f["claim"]]
+known = batches + wide
+assert len(known) == len(report["findings"]), report["findings"]
+assert (row["verdict"] == "clean") == (not known) and (not known or row["family"] == "openblas"), row
 P
     # The entry point is found under its name there: no other is left when this is all that is asked for.
     strings=$(nm -D "$2" 2>/dev/null || true)
@@ -47,6 +50,7 @@ if [ -n "$blis" ]; then # an extension module: opens where the loader finds its 
     "$ASSAY" probe --library "$blis" >"$TMP/out" 2>"$TMP/err" || got=$?
     case $got in
     0) says "BLIS in a module" out "clean" ;;
+    1) says "BLIS in a module, with the kernels of AVX2" out "BLIS_ARCH_TYPE: kernels faulty: haswell" ;;
     2) says "BLIS in a module" out "needs libpython3.$minor.so.1.0" ;;
     *) echo "FAILED BLIS in a module: exit $got"; cat "$TMP/out"; FAILED=1 ;;
     esac
