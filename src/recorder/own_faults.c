@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Whose GPU faults, and whose killing for want of memory, a kernel log tells of. NVIDIA's driver says it in
+ * Whose GPU faults, crashes, and killing for want of memory a kernel log tells of. NVIDIA's driver says it in
  * the line of the Xid ("pid=3242"); amdgpu's block of a page fault says it in its first line or in one of its
  * own: "for process", "in process" or "Process" NAME "pid" N "thread", by the version of the kernel.
  *
@@ -214,6 +214,23 @@ static uint64_t process_of_killing(struct str line)
     return at != SIZE_MAX ? leading_number(str_slice(line, at + 5, line.n)) : 0;
 }
 
+/* "python3[302]: segfault at 0 ip …", "traps: python3[302] general protection fault ip:…": the process, or 0. */
+static uint64_t process_of_crash(struct str line)
+{
+    static const char *const behind[] = {"]: segfault at ", "] general protection", "] trap "};
+    for (size_t i = 0; i < ARRAY_LEN(behind); i++) {
+        size_t end = str_find(line, behind[i], 0);
+        size_t at = end != SIZE_MAX ? end : 0;
+        while (at > 0 && line.p[at - 1] >= '0' && line.p[at - 1] <= '9') {
+            at--;
+        }
+        if (at > 0 && at < end && line.p[at - 1] == '[') {
+            return leading_number(str_slice(line, at, end));
+        }
+    }
+    return 0;
+}
+
 /* Tables of processes and memory stand in front of the line that says who was killed. */
 static void mark_killing(struct sorting *s, size_t at)
 {
@@ -237,7 +254,8 @@ void run_folder_own_killings(struct arena *a, const char *folder, const struct p
 {
     struct sorting s = sorting_of(a, log);
     for (size_t i = 0; i < s.count && !seen->full; i++) {
-        uint64_t pid = process_of_killing(s.lines[i]);
+        uint64_t killed = process_of_killing(s.lines[i]);
+        uint64_t pid = killed != 0 ? killed : process_of_crash(s.lines[i]);
         if (pid != 0 && !pid_list_has(seen, (pid_t)pid) && !has_record(a, folder, pid)) {
             mark_killing(&s, i);
         }

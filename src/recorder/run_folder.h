@@ -44,8 +44,9 @@ bool run_folder_kernel_pids(void);
 void run_folder_own_faults(struct arena *a, const char *folder, struct str log, struct str *ret_own,
                            struct str *ret_others);
 
-/* The same for killings for want of memory, of processes that neither left a record nor are in `seen`. For runs that
- * ended well: a process that lived too shortly to be seen may be one of a run that broke. */
+/* The same for killings for want of memory and for crashes ("NAME[PID]: segfault at"), of processes
+ * that neither left a record nor are in `seen`. For runs that ended well: a process that lived too
+ * shortly to be seen may be one of a run that broke. */
 void run_folder_own_killings(struct arena *a, const char *folder, const struct pid_list *seen,
                              struct str log, struct str *ret_own, struct str *ret_others);
 

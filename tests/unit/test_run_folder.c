@@ -74,6 +74,29 @@ static void a_killing_of_another_process_is_not_laid_to_the_run(void **state)
     arena_free(a);
 }
 
+static const char crashes[] =
+    "[1.0] cudnn_job[702]: segfault at 7f2e ip 00007f2eb054629a sp 00007ffeb8dabe58 error 6 in libcudnn.so[129a]\n"
+    "[1.1] traps: python3[704] general protection fault ip:7f sp:7f error:0 in libc.so.6\n"
+    "[1.2] python3[703]: segfault at 0 ip 0 sp 0 error 4\n"
+    "[1.3] a line with ]: segfault at nothing\n";
+
+/* Another job on the machine crashed while this one ended well. */
+static void a_crash_of_another_process_is_not_laid_to_the_run(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct pid_list seen = {0};
+    struct str own, others;
+    pid_list_add(a, &seen, (pid_t[]){703}, 1);
+    run_folder_own_killings(a, "/nowhere", &seen, STR(crashes), &own, &others);
+    assert_int_equal(own.n + others.n, sizeof crashes - 1);
+    assert_true(str_find(others, "cudnn_job[702]", 0) != SIZE_MAX);
+    assert_true(str_find(others, "python3[704]", 0) != SIZE_MAX);
+    assert_true(str_find(own, "python3[703]", 0) != SIZE_MAX);
+    assert_true(str_find(own, "a line with", 0) != SIZE_MAX);
+    arena_free(a);
+}
+
 static const char amd[] =
     "[1.0] amdgpu 0000:0e:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:173 vmid:8 pasid:32791)\n"
     "[1.1] amdgpu 0000:0e:00.0: amdgpu:  Process python3 pid 700 thread python3 pid 703\n"
@@ -115,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_killing_of_another_process_is_not_laid_to_the_run),
         cmocka_unit_test(a_fault_of_another_process_is_not_laid_to_the_run),
+        cmocka_unit_test(a_crash_of_another_process_is_not_laid_to_the_run),
         cmocka_unit_test(a_page_fault_of_another_process_is_not_laid_to_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

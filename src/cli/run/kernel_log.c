@@ -10,9 +10,9 @@
 static void write_others(struct arena *a, const char *folder, struct str faults,
                          struct str killings, struct text_list *notes)
 {
-    const char *what = faults.n == 0     ? "processes killed for want of memory that are"
+    const char *what = faults.n == 0     ? "processes that crashed or were killed and are"
                        : killings.n == 0 ? "GPU faults of other processes, which are"
-                                         : "GPU faults and killed processes that are";
+                                         : "GPU faults, crashes and killings that are";
     struct str both = str_of(arena_fmt(a, "%.*s%.*s", STR_ARG(faults), STR_ARG(killings)));
     struct err err = {0};
     if (both.n > 0 && run_folder_write(a, folder, "kernel.others.log", both, &err) == ST_OK) {
