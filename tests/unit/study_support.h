@@ -10,6 +10,14 @@
 
 #include "study/run_log.h"
 #include "study/stats.h"
+#include "unit.h"
+
+static inline void near_to(double got, double want, double tolerance)
+{
+    if (!(fabs(got - want) <= tolerance)) {
+        fail_msg("got %.17g, wanted %.17g", got, want);
+    }
+}
 
 struct made_run {
     int steps;

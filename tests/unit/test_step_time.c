@@ -24,13 +24,6 @@ static int end(void **state)
     return 0;
 }
 
-static void near_to(double got, double want, double tolerance)
-{
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("got %.17g, wanted %.17g", got, want);
-    }
-}
-
 /* Long steps that follow each other are no pauses: the run has become slower, and its time per step says so. */
 static void test_a_run_that_became_slower_is_not_paused(void **state)
 {

@@ -30,13 +30,6 @@ static int end(void **state)
     return 0;
 }
 
-static void near_to(double got, double want, double tolerance)
-{
-    if (!(fabs(got - want) <= tolerance)) {
-        fail_msg("got %.17g, wanted %.17g", got, want);
-    }
-}
-
 /* ---- statistics; the values R gives: qt, qnorm, binom.wilson, fisher.test ---- */
 
 static void test_tables(void **state)

@@ -50,9 +50,10 @@ static const struct report_column time_columns[] = {
     {"step_time_source", NULL, 0},
 };
 
-static void time_row(const struct compare_route *route, const struct compare_run *r,
-                     struct value *row)
+static void time_row(struct arena *a, const struct compare_route *route,
+                     const struct compare_run *r, struct value *row)
 {
+    (void)a;
     const struct step_time *t = &r->time;
     bool split = t->steady_count > 0;
     row[0] = text(route->name);
@@ -115,38 +116,43 @@ static void number_row(struct arena *a, const struct compare_route *route,
     row[11] = text(r->libraries);
 }
 
-struct report_table compare_times_table(struct arena *a, const struct compare_route *routes,
-                                        size_t count)
+typedef void row_maker(struct arena *a, const struct compare_route *route,
+                       const struct compare_run *r, struct value *row);
+
+/* A row for every run of every route. */
+static struct report_table per_run(struct arena *a, const struct compare_route *routes,
+                                   size_t count, struct report_table t, row_maker *make)
 {
-    struct report_table t = {.key = "runs",
-                             .heading = "runs:",
-                             .columns = time_columns,
-                             .column_count = ARRAY_LEN(time_columns)};
     struct value *cells = arena_array(a, runs_of(routes, count) * t.column_count, sizeof *cells);
     for (size_t i = 0; i < count; i++) {
         for (size_t r = 0; r < routes[i].count; r++) {
-            time_row(&routes[i], &routes[i].items[r], &cells[t.row_count++ * t.column_count]);
+            make(a, &routes[i], &routes[i].items[r], &cells[t.row_count++ * t.column_count]);
         }
     }
     t.cells = cells;
     return t;
 }
 
+struct report_table compare_times_table(struct arena *a, const struct compare_route *routes,
+                                        size_t count)
+{
+    return per_run(a, routes, count,
+                   (struct report_table){.key = "runs",
+                                         .heading = "runs:",
+                                         .columns = time_columns,
+                                         .column_count = ARRAY_LEN(time_columns)},
+                   time_row);
+}
+
 struct report_table compare_numbers_table(struct arena *a, const struct compare_route *routes,
                                           size_t count)
 {
-    struct report_table t = {.key = "numbers",
-                             .heading = "numbers:",
-                             .columns = number_columns,
-                             .column_count = ARRAY_LEN(number_columns)};
-    struct value *cells = arena_array(a, runs_of(routes, count) * t.column_count, sizeof *cells);
-    for (size_t i = 0; i < count; i++) {
-        for (size_t r = 0; r < routes[i].count; r++) {
-            number_row(a, &routes[i], &routes[i].items[r], &cells[t.row_count++ * t.column_count]);
-        }
-    }
-    t.cells = cells;
-    return t;
+    return per_run(a, routes, count,
+                   (struct report_table){.key = "numbers",
+                                         .heading = "numbers:",
+                                         .columns = number_columns,
+                                         .column_count = ARRAY_LEN(number_columns)},
+                   number_row);
 }
 
 /* ---- pairs ---- */
