@@ -2,7 +2,7 @@
 """LoRA training of a Qwen3-shaped model with random weights, as its users write it, in two phases: wide steps,
 whose time the GPU decides, and narrow ones, whose time the launching thread decides. Prints their medians after
 warm-up: of a wide step the wall time, of a narrow one the wall time and the CPU time until all is launched, of
-the main thread and of the whole process. usage: h200_run.py [STEPS] [--wide STEPS] [--after FILE] [sizes]"""
+the main thread and of the whole process. usage: h200_run.py [STEPS] [--wide STEPS] [--ready FILE] [--after FILE] [sizes]"""
 import argparse
 import os
 import statistics
@@ -15,6 +15,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 p = argparse.ArgumentParser()
 p.add_argument("steps", nargs="?", type=int, default=40, help="narrow steps")
 p.add_argument("--wide", type=int, default=0, help="wide steps")
+p.add_argument("--ready", help="make this file once all is ready to train")
 p.add_argument("--after", help="train only when this file is there: the run before is over")
 p.add_argument("--layers", type=int, default=8)
 p.add_argument("--width", type=int, default=1024)
@@ -36,6 +37,8 @@ optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad]
 
 
 torch.zeros(1, device=args.device)
+if args.ready:
+    open(args.ready, "w").close()
 while args.after and not os.path.exists(args.after):
     time.sleep(0.02)
 
