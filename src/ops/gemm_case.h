@@ -22,7 +22,8 @@
  *     Technical Report, 2024, 3.3.2), shifted out and not rounded: there u is 2^-13 for every step; scales
  *     of the operands cost two roundings more
  *   - an algorithm that splits K into n parts and adds their sums up in D's format of 16 bits rounds each part
- *     and each addition to it: (n + 1) v |alpha| S (gemm_choice.narrow_sums)
+ *     and each addition to it, beta C among what is added: (n + 1) v (|alpha| S + |beta C|)
+ *     (gemm_choice.narrow_sums)
  *   - storing D in a format with unit roundoff v adds v |D| and half its t
  *   - the reference's own error, k + 2 roundings of float64 (of long double for float64 operands, then
  *     three of float64), comes on top.

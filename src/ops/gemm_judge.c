@@ -323,8 +323,11 @@ void gemm_judge(const struct gemm_probe *probe, const struct gemm_case *numbers,
                           .worst = *worst};
     gemm_bound_make(s, probe->values, &g.bound);
     if (probe->narrow_sums > 1 && dtype_info(s->dtype_c)->size < 4) {
-        /* Each part is rounded, and each addition; sums of small whole numbers stay exact. */
-        g.bound.product += (probe->narrow_sums + 1) * dtype_unit_roundoff(s->dtype_c) * 1.1;
+        /* Each part is rounded, and each addition, beta C among what is added; sums of small whole
+         * numbers stay exact. */
+        double more = (probe->narrow_sums + 1) * dtype_unit_roundoff(s->dtype_c) * 1.1;
+        g.bound.product += more;
+        g.bound.addend += more;
     }
     for (int64_t b = 0; b < s->batch && s->m > 0 && s->n > 0; b++) {
         const char *c = layout->c + (size_t)(b * s->stride_c) * g.size;

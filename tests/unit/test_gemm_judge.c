@@ -242,6 +242,43 @@ static void sums_in_the_format_of_the_result_may_be_farther_off(void **state)
     arena_free(b.arena);
 }
 
+/* C goes through the same additions: where it is the larger part, it decides (cuBLASLt on an H200, in-place reduction
+ * with beta 1: a sound result 1.06 of the bound without this was told inaccurate). */
+static void an_addend_goes_through_those_sums(void **state)
+{
+    (void)state;
+    static const int64_t sizes[] = {6, 5, 1, 0, 1};
+    const unsigned parts = 2;
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    make(&b, DTYPE_BF16, GEMM_VALUES_RANDOM, sizes);
+    set_all(&b);
+    const double beta = fabs(b.probe.shape.beta);
+    assert_true(beta != 0);
+    int64_t cell = 0;
+    for (int64_t i = 0; i < 30; i++) {
+        if (fabs(b.numbers->c_value[i]) / b.numbers->magnitude[i] >
+            fabs(b.numbers->c_value[cell]) / b.numbers->magnitude[cell]) {
+            cell = i;
+        }
+    }
+    double s = b.numbers->magnitude[cell];
+    double addend = beta * fabs(b.numbers->c_value[cell]);
+    assert_true(addend > 2 * s);
+    double worst = 0;
+    b.probe.narrow_sums = parts;
+    double more = (parts + 1) * 0x1p-8 * (s + addend);
+    dtype_set(DTYPE_BF16, cell_at(&b, cell), want(&b, cell) + bound_of(&b, cell) + 0.8 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
+    dtype_set(DTYPE_BF16, cell_at(&b, cell), want(&b, cell) + bound_of(&b, cell) + 1.3 * more);
+    assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
+    arena_free(b.numbers->arena);
+    arena_free(b.arena);
+}
+
 /* Dot products of bfloat16 in hardware take subnormal operands as 0; float32 has no such excuse. */
 static void only_bfloat16_may_flush(void **state)
 {
@@ -277,6 +314,7 @@ int main(void)
         cmocka_unit_test(infinity_of_16_bits_is_beyond_every_bound),
         cmocka_unit_test(the_worst_is_told),
         cmocka_unit_test(sums_in_the_format_of_the_result_may_be_farther_off),
+        cmocka_unit_test(an_addend_goes_through_those_sums),
         cmocka_unit_test(only_bfloat16_may_flush),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
