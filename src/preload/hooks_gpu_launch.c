@@ -28,15 +28,32 @@ struct launch {
     struct gpu_dim3 grid, block;
     size_t shared_bytes;
     const void *stream;
+    void **arguments;                         /* where the driver can tell their sizes */
+    void (*ask_name)(const void *, uint64_t); /* asks for the kernel's name, at its first launch */
 };
+
+/* A launch of the runtime ends in one of the driver, which is hooked as well: it is one launch, told once. */
+static __thread struct {
+    bool inside;
+    struct record_entry *outer;
+} launching __attribute__((tls_model("initial-exec")));
 
 static enum gpu_platform platform_of(enum hook hook)
 {
     return hook_rows[hook].name[0] == 'h' ? GPU_HIP : GPU_CUDA;
 }
 
-static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
+/* Returns whether this is the outer one; the entry, if any, is launching.outer then. */
+static bool begin_launch(enum hook hook, uint64_t caller, const struct launch *l)
 {
+    if (launching.inside) {
+        gpu_arguments(launching.outer, l->function, l->arguments, caller);
+        return false;
+    }
+    launching.inside = true;
+    if (l->ask_name != NULL) {
+        l->ask_name(l->function, caller);
+    }
     struct record_entry *e = record_begin(hook, RECORD_LAUNCH, caller);
     gpu_guard_stream((uint64_t)(uintptr_t)l->stream);
     if (e != NULL) {
@@ -49,8 +66,20 @@ static struct record_entry *begin_launch(enum hook hook, uint64_t caller, const 
         };
         gpu_marks_number(e, platform_of(hook), (uint64_t)(uintptr_t)l->stream, caller);
         record_open(e);
+        gpu_arguments(e, l->function, l->arguments, caller);
     }
-    return e;
+    launching.outer = e;
+    return true;
+}
+
+static void end_launch(bool outer, int rc)
+{
+    if (outer) {
+        struct record_entry *e = launching.outer;
+        launching.outer = NULL;
+        gpu_close(e, rc);
+        launching.inside = false;
+    }
 }
 
 /* cudaFuncGetName(const char **, const void *), hipKernelNameRefByPtr(const void *, stream): asked once
@@ -85,27 +114,35 @@ static void name_hip(const void *function, uint64_t caller)
 
 /* Kernels of a module, whose look-up was not seen: cuFuncGetName(const char **, CUfunction) of CUDA 12.3,
  * cuKernelGetName for a CUkernel, which launches too; hipKernelNameRef(hipFunction_t). */
-static void name_cu(const void *function, uint64_t caller)
+static void name_by(const void *function, uint64_t caller, bool kernel_first)
 {
     typedef int (*question)(const char **, const void *);
-    static _Atomic(void *) of_function;
-    static _Atomic(void *) of_kernel;
+    static _Atomic(void *) slots[2];
+    static const char *const questions[2] = {"cuFuncGetName", "cuKernelGetName"};
     uint64_t key = (uint64_t)(uintptr_t)function;
     if (!settings.on || !gpu_count_launch(key)) {
         return;
     }
-    question ask = (question)gpu_driver_symbol(&of_function, "cuFuncGetName", caller);
-    const char *name = NULL;
-    if (ask == NULL || ask(&name, function) != 0 || name == NULL) {
-        ask = (question)gpu_driver_symbol(&of_kernel, "cuKernelGetName", caller);
-        name = NULL;
-        if (ask == NULL || ask(&name, function) != 0) {
+    for (int i = 0; i < 2; i++) {
+        int which = kernel_first ? 1 - i : i;
+        question ask = (question)gpu_driver_symbol(&slots[which], questions[which], caller);
+        const char *name = NULL;
+        if (ask != NULL && ask(&name, function) == 0 && name != NULL) {
+            gpu_name(key, name);
             return;
         }
     }
-    if (name != NULL) {
-        gpu_name(key, name);
-    }
+}
+
+static void name_cu(const void *function, uint64_t caller)
+{
+    name_by(function, caller, false);
+}
+
+/* cudaKernel_t is the driver's CUkernel. */
+static void name_cuda_kernel(const void *kernel, uint64_t caller)
+{
+    name_by(kernel, caller, true);
 }
 
 static void name_hip_module(const void *function, uint64_t caller)
@@ -134,39 +171,39 @@ static void name_hip_module(const void *function, uint64_t caller)
   if (f == NULL) {                                                                               \
    return GPU_NOT_FOUND;                                                                         \
   }                                                                                              \
-  name_it(function, CALLER());                                                                   \
-  const struct launch l = {function, grid, block, shared, stream};                               \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);                                       \
+  const struct launch l = {function, grid, block, shared, stream, NULL, name_it};                \
+  bool outer = begin_launch(id, CALLER(), &l);                                                   \
   int rc = f(function, grid, block, args, shared, stream);                                       \
-  gpu_close(e, rc);                                                                              \
+  end_launch(outer, rc);                                                                         \
   return rc;                                                                                     \
  }
 
 RUNTIME_LAUNCH(cudaLaunchKernel, HOOK_CUDA_LAUNCH, name_cuda)
 RUNTIME_LAUNCH(hipLaunchKernel, HOOK_HIP_LAUNCH, name_hip)
+/* What nvcc makes of <<<>>> since CUDA 13 (crt/host_runtime.h); the first argument is a cudaKernel_t. */
+RUNTIME_LAUNCH(__cudaLaunchKernel, HOOK_CUDA_LAUNCH_KERNEL, name_cuda_kernel)
 /* HIP's takes the shared bytes as unsigned: the upper half of the register is nobody's, and stays so. */
 RUNTIME_LAUNCH(cudaLaunchCooperativeKernel, HOOK_CUDA_LAUNCH_COOPERATIVE, name_cuda)
 RUNTIME_LAUNCH(hipLaunchCooperativeKernel, HOOK_HIP_LAUNCH_COOPERATIVE, name_hip)
 
-#define RUNTIME_LAUNCH_EX(name, id, name_it)                                           \
- EXPORT int name(const struct cuda_config *config, const void *function, void **args); \
- EXPORT int name(const struct cuda_config *config, const void *function, void **args)  \
- {                                                                                     \
-  typedef int (*real)(const struct cuda_config *, const void *, void **);              \
-  real f = (real)real_symbol(id, CALLER());                                            \
-  if (f == NULL) {                                                                     \
-   return GPU_NOT_FOUND;                                                               \
-  }                                                                                    \
-  name_it(function, CALLER());                                                         \
-  struct launch l = {.function = function};                                            \
-  if (config != NULL) {                                                                \
-   l = (struct launch){function, config->grid, config->block, config->shared_bytes,    \
-                       config->stream};                                                \
-  }                                                                                    \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);                             \
-  int rc = f(config, function, args);                                                  \
-  gpu_close(e, rc);                                                                    \
-  return rc;                                                                           \
+#define RUNTIME_LAUNCH_EX(name, id, name_it)                                              \
+ EXPORT int name(const struct cuda_config *config, const void *function, void **args);    \
+ EXPORT int name(const struct cuda_config *config, const void *function, void **args)     \
+ {                                                                                        \
+  typedef int (*real)(const struct cuda_config *, const void *, void **);                 \
+  real f = (real)real_symbol(id, CALLER());                                               \
+  if (f == NULL) {                                                                        \
+   return GPU_NOT_FOUND;                                                                  \
+  }                                                                                       \
+  struct launch l = {.function = function, .ask_name = name_it};                          \
+  if (config != NULL) {                                                                   \
+   l = (struct launch){function,       config->grid, config->block, config->shared_bytes, \
+                       config->stream, NULL,         name_it};                            \
+  }                                                                                       \
+  bool outer = begin_launch(id, CALLER(), &l);                                            \
+  int rc = f(config, function, args);                                                     \
+  end_launch(outer, rc);                                                                  \
+  return rc;                                                                              \
  }
 
 RUNTIME_LAUNCH_EX(cudaLaunchKernelExC, HOOK_CUDA_LAUNCH_EX, name_cuda)
@@ -187,11 +224,10 @@ EXPORT int hipExtLaunchKernel(const void *function, struct gpu_dim3 grid, struct
     if (f == NULL) {
         return GPU_NOT_FOUND;
     }
-    name_hip(function, CALLER());
-    const struct launch l = {function, grid, block, shared, stream};
-    struct record_entry *e = begin_launch(HOOK_HIP_EXT_LAUNCH, CALLER(), &l);
+    const struct launch l = {function, grid, block, shared, stream, NULL, name_hip};
+    bool outer = begin_launch(HOOK_HIP_EXT_LAUNCH, CALLER(), &l);
     int rc = f(function, grid, block, args, shared, stream, start, stop, flags);
-    gpu_close(e, rc);
+    end_launch(outer, rc);
     return rc;
 }
 
@@ -207,12 +243,10 @@ EXPORT int hipExtLaunchKernel(const void *function, struct gpu_dim3 grid, struct
   if (f == NULL) {                                                                                \
    return GPU_NOT_FOUND;                                                                          \
   }                                                                                               \
-  name_it(function, CALLER());                                                                    \
-  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
-  gpu_arguments(e, function, args, CALLER());                                                     \
+  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream, args, name_it};  \
+  bool outer = begin_launch(id, CALLER(), &l);                                                    \
   int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra);                      \
-  gpu_close(e, rc);                                                                               \
+  end_launch(outer, rc);                                                                          \
   return rc;                                                                                      \
  }
 
@@ -231,12 +265,10 @@ MODULE_LAUNCH(hipModuleLaunchKernel, HOOK_HIP_MODULE_LAUNCH, name_hip_module)
   if (f == NULL) {                                                                                \
    return GPU_NOT_FOUND;                                                                          \
   }                                                                                               \
-  name_it(function, CALLER());                                                                    \
-  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};                 \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);                                        \
-  gpu_arguments(e, function, args, CALLER());                                                     \
+  const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream, args, name_it};  \
+  bool outer = begin_launch(id, CALLER(), &l);                                                    \
   int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args);                             \
-  gpu_close(e, rc);                                                                               \
+  end_launch(outer, rc);                                                                          \
   return rc;                                                                                      \
  }
 
@@ -261,11 +293,11 @@ EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, un
     if (f == NULL) {
         return GPU_NOT_FOUND;
     }
-    name_hip_module(function, CALLER());
-    const struct launch l = {function, {gx, gy, gz}, {bx, by, bz}, shared, stream};
-    struct record_entry *e = begin_launch(HOOK_HIP_EXT_MODULE_LAUNCH, CALLER(), &l);
+    const struct launch l = {function, {gx, gy, gz}, {bx, by, bz},   shared,
+                             stream,   args,         name_hip_module};
+    bool outer = begin_launch(HOOK_HIP_EXT_MODULE_LAUNCH, CALLER(), &l);
     int rc = f(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra, start, stop, flags);
-    gpu_close(e, rc);
+    end_launch(outer, rc);
     return rc;
 }
 
@@ -279,18 +311,16 @@ EXPORT int hipExtModuleLaunchKernel(void *function, unsigned gx, unsigned gy, un
   if (f == NULL) {                                                                           \
    return GPU_NOT_FOUND;                                                                     \
   }                                                                                          \
-  name_it(function, CALLER());                                                               \
-  struct launch l = {.function = function};                                                  \
+  struct launch l = {.function = function, .arguments = args, .ask_name = name_it};          \
   if (config != NULL) {                                                                      \
    l.grid = (struct gpu_dim3){config->grid[0], config->grid[1], config->grid[2]};            \
    l.block = (struct gpu_dim3){config->block[0], config->block[1], config->block[2]};        \
    l.shared_bytes = config->shared_bytes;                                                    \
    l.stream = config->stream;                                                                \
   }                                                                                          \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);                                   \
-  gpu_arguments(e, function, args, CALLER());                                                \
+  bool outer = begin_launch(id, CALLER(), &l);                                               \
   int rc = f(config, function, args, extra);                                                 \
-  gpu_close(e, rc);                                                                          \
+  end_launch(outer, rc);                                                                     \
   return rc;                                                                                 \
  }
 
@@ -326,9 +356,9 @@ GET_FUNCTION(hipModuleGetFunction, HOOK_HIP_GET_FUNCTION)
    return GPU_NOT_FOUND;                                         \
   }                                                              \
   const struct launch l = {.function = graph, .stream = stream}; \
-  struct record_entry *e = begin_launch(id, CALLER(), &l);       \
+  bool outer = begin_launch(id, CALLER(), &l);                   \
   int rc = f(graph, stream);                                     \
-  gpu_close(e, rc);                                              \
+  end_launch(outer, rc);                                         \
   return rc;                                                     \
  }
 

@@ -86,9 +86,13 @@ bool is_ours(const void *p);
 /* Whether a function that a program calls free ends in ours; it is called with NULL (hooks_memory.c). */
 bool free_leads_here(void *function);
 
-/* Remembers `real` for callers whose own scope does not have it (they looked it up by name), and returns
- * our function for the hook; NULL when it has none. */
-void *real_symbol_fallback(enum hook hook, void *real);
+/* Who called the hook whose real function was asked for last on this thread: `caller`, or, where that is an address of
+ * ours, the function that jumped there. */
+uint64_t who_called(uint64_t caller);
+
+/* Remembers `real`, which the code at `asker` looked up by name, for callers whose own scope does not have it, and
+ * returns our function for the hook; NULL when it cannot take its place. */
+void *real_symbol_asked(enum hook hook, void *real, uint64_t asker);
 
 /* A function that is not hooked, by name, as the code at `caller` would find it; NULL when there is none.
  * The answer is kept for the process. */

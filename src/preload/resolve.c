@@ -15,23 +15,42 @@
 #include "preload/record_file.h"
 
 enum {
-    CALLERS_MAX = 6
+    BINDINGS = RECORD_BINDINGS, /* what a record has room for */
+    ASKED_MAX = 4,
+    SITES = 4096, /* a power of two */
+    SITE_TRIES = 8,
 };
 
-struct binding {
+/* What stands in the record: the calls of one object to one hook, and the function that served them. */
+static struct binding {
     _Atomic uintptr_t low; /* of the calling object's segments; 0: free */
     uintptr_t high;
     void *real;
+    uint32_t hook;
     bool told; /* stands in the record */
-};
+} bindings[BINDINGS];
 
-static struct binding bindings[HOOK_COUNT][CALLERS_MAX];
+/* Real functions that somebody looked up by name and got our hook for. Who asked decides between two: libcudnn.so has
+ * the functions of its own name behind it in other libraries, and finds them so. */
+static struct asked {
+    _Atomic int taken;
+    uintptr_t low, high; /* of the object that asked first */
+    _Atomic(void *) real;
+} asked[HOOK_COUNT][ASKED_MAX];
+
+/* Answers by the instruction that called: a program may have hundreds of calling objects (Triton makes one for each
+ * kind of kernel). An answer of NULL is one that must be found anew. */
+static struct site {
+    _Atomic uint64_t key; /* the address, and the hook in the upper 16 bits; 0: free */
+    _Atomic(void *) real;
+} sites[SITES];
 
 /* Counts what was forgotten: an answer that was read meanwhile is asked for again. */
 static _Atomic unsigned forgotten;
 
-/* For code that looked a function up by name; one a hook, the first. */
-static _Atomic(void *) fallbacks[HOOK_COUNT];
+/* Of this thread's latest hook: the function it calls, and who called the hook. */
+static __thread void *latest_real __attribute__((tls_model("initial-exec")));
+static __thread uint64_t latest_caller __attribute__((tls_model("initial-exec")));
 
 struct object {
     uintptr_t address; /* asked for */
@@ -65,12 +84,17 @@ static int find_object(struct dl_phdr_info *info, size_t size, void *data)
     return 1;
 }
 
-/* Found by the address of one of our own functions. */
 bool is_ours(const void *p)
 {
-    struct object ours = {.address = (uintptr_t)&real_symbol};
-    dl_iterate_phdr(find_object, &ours);
-    return (uintptr_t)p >= ours.low && (uintptr_t)p < ours.high;
+    static _Atomic uintptr_t low;
+    static _Atomic uintptr_t high;
+    if (atomic_load_explicit(&high, memory_order_acquire) == 0) {
+        struct object ours = {.address = (uintptr_t)&real_symbol};
+        dl_iterate_phdr(find_object, &ours);
+        atomic_store(&low, ours.low);
+        atomic_store_explicit(&high, ours.high, memory_order_release);
+    }
+    return (uintptr_t)p >= low && (uintptr_t)p < high;
 }
 
 static void *look_up(const char *symbol, const struct object *caller)
@@ -91,14 +115,26 @@ static void *look_up(const char *symbol, const struct object *caller)
     return p != NULL && !is_ours(p) ? p : NULL;
 }
 
-void *real_symbol_fallback(enum hook hook, void *real)
+void *real_symbol_asked(enum hook hook, void *real, uint64_t asker)
 {
     if (is_ours(real)) {
         return real;
     }
-    void *none = NULL;
-    atomic_compare_exchange_strong(&fallbacks[hook], &none, real);
-    void *handle = dlopen(NULL, RTLD_LAZY);
+    bool known = false;
+    for (int i = 0; i < ASKED_MAX && !known; i++) {
+        struct asked *row = &asked[hook][i];
+        int open = 0;
+        known = atomic_load_explicit(&row->real, memory_order_acquire) == real;
+        if (!known && atomic_compare_exchange_strong(&row->taken, &open, 1)) {
+            struct object object = {.address = (uintptr_t)asker};
+            dl_iterate_phdr(find_object, &object);
+            row->low = object.low;
+            row->high = object.high;
+            atomic_store_explicit(&row->real, real, memory_order_release);
+            known = true;
+        }
+    }
+    void *handle = known ? dlopen(NULL, RTLD_LAZY) : NULL;
     if (handle == NULL) {
         return NULL;
     }
@@ -155,27 +191,25 @@ void bindings_write(struct record_header *h)
     struct record_binding *to = record_bindings(h);
     bool anew = atomic_exchange(&told_to, h) != h;
     uint32_t n = 0;
-    for (uint32_t hook = 0; hook < HOOK_COUNT; hook++) {
-        for (int i = 0; i < CALLERS_MAX; i++) {
-            struct binding *b = &bindings[hook][i];
-            uintptr_t low = atomic_load_explicit(&b->low, memory_order_acquire);
-            if (low == 0 || (b->told && !anew)) {
-                continue;
-            }
-            /* Rows of libraries that are gone stay: earlier calls are theirs. */
-            while (n < h->binding_slots && atomic_load(&to[n].present) != 0) {
-                n++;
-            }
-            if (n == h->binding_slots) {
-                return;
-            }
-            to[n].hook = hook;
-            to[n].caller_low = low;
-            to[n].caller_high = b->high;
-            to[n].real = (uint64_t)(uintptr_t)b->real;
-            b->told = true;
-            atomic_store_explicit(&to[n].present, 1, memory_order_release);
+    for (int i = 0; i < BINDINGS; i++) {
+        struct binding *b = &bindings[i];
+        uintptr_t low = atomic_load_explicit(&b->low, memory_order_acquire);
+        if (low == 0 || (b->told && !anew)) {
+            continue;
         }
+        /* Rows of libraries that are gone stay: earlier calls are theirs. */
+        while (n < h->binding_slots && atomic_load(&to[n].present) != 0) {
+            n++;
+        }
+        if (n == h->binding_slots) {
+            return;
+        }
+        to[n].hook = b->hook;
+        to[n].caller_low = low;
+        to[n].caller_high = b->high;
+        to[n].real = (uint64_t)(uintptr_t)b->real;
+        b->told = true;
+        atomic_store_explicit(&to[n].present, 1, memory_order_release);
     }
 }
 
@@ -201,18 +235,22 @@ void real_symbols_after_unload(void)
         return;
     }
     atomic_fetch_add(&forgotten, 1);
-    for (uint32_t hook = 0; hook < HOOK_COUNT; hook++) {
-        for (int i = 0; i < CALLERS_MAX; i++) {
-            struct binding *b = &bindings[hook][i];
-            uintptr_t low = atomic_load(&b->low);
-            if (low != 0 && (!is_loaded((const void *)low) || !is_loaded(b->real))) {
-                b->told = false;
-                atomic_store(&b->low, 0);
-            }
+    for (int i = 0; i < SITES; i++) {
+        atomic_store_explicit(&sites[i].real, NULL, memory_order_relaxed);
+    }
+    for (int i = 0; i < BINDINGS; i++) {
+        uintptr_t low = atomic_load(&bindings[i].low);
+        if (low != 0 && (!is_loaded((const void *)low) || !is_loaded(bindings[i].real))) {
+            bindings[i].told = false;
+            atomic_store(&bindings[i].low, 0);
         }
-        void *f = atomic_load(&fallbacks[hook]);
-        if (f != NULL && !is_loaded(f)) {
-            atomic_store(&fallbacks[hook], NULL);
+    }
+    for (int i = 0; i < HOOK_COUNT * ASKED_MAX; i++) {
+        struct asked *row = &asked[i / ASKED_MAX][i % ASKED_MAX];
+        void *real = atomic_load(&row->real);
+        if (real != NULL && !is_loaded(real)) {
+            atomic_store(&row->real, NULL);
+            atomic_store(&row->taken, 0);
         }
     }
     for (int i = 0; i < KEPT; i++) {
@@ -223,46 +261,120 @@ void real_symbols_after_unload(void)
     atomic_fetch_add(&forgotten, 1);
 }
 
-void *real_symbol(enum hook hook, uint64_t caller)
+static bool lies_in(const struct object *o, const void *p)
 {
-    struct binding *row = bindings[hook];
-    uintptr_t from = (uintptr_t)caller;
-    unsigned before = atomic_load_explicit(&forgotten, memory_order_acquire);
-    for (int i = 0; i < CALLERS_MAX; i++) {
-        uintptr_t low = atomic_load_explicit(&row[i].low, memory_order_acquire);
-        if (low != 0 && from >= low && from < row[i].high) {
-            void *real = row[i].real;
-            if (atomic_load_explicit(&forgotten, memory_order_acquire) == before) {
-                return real;
-            }
+    return (uintptr_t)p >= o->low && (uintptr_t)p < o->high;
+}
+
+/* What a call of `caller` means without us. `jumped`: it came by a jump at the end of another function, whose object
+ * `caller` is as far as can be known; then what was looked up by name comes first, since the other way may lead back
+ * into that function without end. */
+static void *meaning(enum hook hook, const struct object *caller, bool jumped)
+{
+    void *by_it = NULL;
+    void *by_others = NULL;
+    for (int i = 0; i < ASKED_MAX; i++) {
+        const struct asked *row = &asked[hook][i];
+        void *real = atomic_load_explicit(&row->real, memory_order_acquire);
+        if (real != NULL && row->low == caller->low && by_it == NULL) {
+            by_it = real;
+        } else if (real != NULL && by_others == NULL && !lies_in(caller, real)) {
+            by_others = real;
         }
     }
-    int saved = errno;
-    struct object object = {.address = from};
-    dl_iterate_phdr(find_object, &object);
-    void *real = look_up(hook_rows[hook].name, &object);
-    if (real == NULL) {
-        real = atomic_load(&fallbacks[hook]);
+    void *by_name = by_it != NULL ? by_it : by_others;
+    void *bound = jumped && by_name != NULL ? NULL : look_up(hook_rows[hook].name, caller);
+    /* A function of this name in the object that asks for the name elsewhere calls that one, not itself. */
+    bool itself = bound != NULL && lies_in(caller, bound) && by_it != NULL;
+    return bound != NULL && !itself ? bound : by_name;
+}
+
+static struct site *site_of(uint64_t key, bool make)
+{
+    uint64_t x = key * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t i = 0; i < SITE_TRIES; i++) {
+        struct site *s = &sites[((x >> 40) + i) & (SITES - 1)];
+        uint64_t here = atomic_load_explicit(&s->key, memory_order_acquire);
+        if (here == key) {
+            return s;
+        }
+        if (here == 0 && !make) {
+            return NULL;
+        }
+        if (here == 0 && (atomic_compare_exchange_strong(&s->key, &here, key) || here == key)) {
+            return s;
+        }
     }
+    return NULL;
+}
+
+/* A row for the record; none when another thread writes one just now: its next call has it. */
+static bool bind(enum hook hook, const struct object *caller, void *real)
+{
     static _Atomic int lock;
     int open = 0;
-    if (real != NULL && object.low != 0 && atomic_compare_exchange_strong(&lock, &open, 1)) {
-        for (int i = 0; i < CALLERS_MAX; i++) {
-            if (atomic_load(&row[i].low) == 0) {
-                row[i].high = object.high;
-                row[i].real = real;
-                row[i].told = false;
-                atomic_store_explicit(&row[i].low, object.low, memory_order_release);
-                break;
-            }
-        }
-        atomic_store(&lock, 0);
+    if (caller->low == 0 || !atomic_compare_exchange_strong(&lock, &open, 1)) {
+        return caller->low == 0;
     }
+    struct binding *free_row = NULL;
+    bool known = false;
+    for (int i = 0; i < BINDINGS && !known; i++) {
+        struct binding *b = &bindings[i];
+        uintptr_t low = atomic_load(&b->low);
+        known = low == caller->low && b->hook == hook && b->real == real;
+        free_row = low == 0 && free_row == NULL ? b : free_row;
+    }
+    if (!known && free_row != NULL) {
+        free_row->high = caller->high;
+        free_row->real = real;
+        free_row->hook = hook;
+        free_row->told = false;
+        atomic_store_explicit(&free_row->low, caller->low, memory_order_release);
+    }
+    atomic_store(&lock, 0);
+    return true;
+}
+
+static void *find_real(enum hook hook, uint64_t caller, bool jumped, unsigned before)
+{
+    int saved = errno;
+    struct object object = {.address = (uintptr_t)caller};
+    dl_iterate_phdr(find_object, &object);
+    void *real = meaning(hook, &object, jumped);
+    bool bound = real != NULL && bind(hook, &object, real);
     struct record_header *h = real != NULL ? record_file() : NULL;
     if (h != NULL) {
         bindings_write(h);
         maps_write();
     }
+    uint64_t key = (uint64_t)hook << 48 | caller;
+    struct site *s = bound && caller >> 48 == 0 ? site_of(key, true) : NULL;
+    if (s != NULL && atomic_load(&forgotten) == before) {
+        atomic_store_explicit(&s->real, real, memory_order_release);
+    }
     errno = saved;
+    return real;
+}
+
+uint64_t who_called(uint64_t caller)
+{
+    return is_ours((const void *)(uintptr_t)caller) ? latest_caller : caller;
+}
+
+void *real_symbol(enum hook hook, uint64_t caller)
+{
+    /* A function that ends in a jump to a hook leaves the return address of the hook that had called it. */
+    bool jumped = is_ours((const void *)(uintptr_t)caller);
+    if (jumped) {
+        caller = (uint64_t)(uintptr_t)latest_real;
+    }
+    unsigned before = atomic_load_explicit(&forgotten, memory_order_acquire);
+    struct site *s = site_of((uint64_t)hook << 48 | caller, false);
+    void *real = s != NULL ? atomic_load_explicit(&s->real, memory_order_acquire) : NULL;
+    if (real == NULL || atomic_load_explicit(&forgotten, memory_order_acquire) != before) {
+        real = find_real(hook, caller, jumped, before);
+    }
+    latest_real = real;
+    latest_caller = caller;
     return real;
 }

@@ -141,7 +141,7 @@ struct record_entry *record_begin(enum hook hook, enum record_kind kind, uint64_
     e->end_ns = 0;
     e->stream_number = 0;
     e->result = 0;
-    e->caller = caller;
+    e->caller = who_called(caller);
     e->begin_ns = clock_ns();
     self.depth++;
     return e;

@@ -15,7 +15,8 @@ for options in "" "--marks 1"; do
         "$SOURCE/src/preload/hooks.def" | sort >hooks
     jq -r '.libraries[] | select(.calls == 1) | .function' report.json | sort >called
     comm -23 hooks called >missing
-    printf '%s\n' >elsewhere cuModuleGetFunction cudaDeviceSynchronize cudaEventSynchronize cudaFreeAsync cudaGraphLaunch \
+    # Called elsewhere (run_gpu.sh, marks.sh, reproduce_hip.sh), or no calls of their own: look-ups.
+    printf '%s\n' >elsewhere cuGetProcAddress cuGetProcAddress_v2 hipGetProcAddress hipGetDriverEntryPoint cuModuleGetFunction cudaDeviceSynchronize cudaEventSynchronize cudaFreeAsync cudaGraphLaunch \
         cudaMalloc cudaMallocAsync cudaMemcpy cudaMemcpyAsync cudaMemset cudaMemsetAsync cudaStreamSynchronize \
         hipDeviceSynchronize hipEventSynchronize hipFreeAsync hipGraphLaunch hipMalloc hipMallocAsync hipMemcpy \
         hipMemcpyAsync hipMemcpyWithStream hipMemset hipMemsetAsync hipModuleGetFunction hipStreamSynchronize \

@@ -38,6 +38,7 @@ struct config {
  ALLOCATE(hipExtMallocWithFlags)     \
  ALLOCATE(hipHostMalloc)             \
  LAUNCH(cudaLaunchKernel)            \
+ LAUNCH(__cudaLaunchKernel)          \
  LAUNCH(hipLaunchKernel)             \
  LAUNCH(cudaLaunchCooperativeKernel) \
  LAUNCH(hipLaunchCooperativeKernel)  \

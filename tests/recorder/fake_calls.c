@@ -71,6 +71,7 @@ static int is_launch(struct dim3 grid, struct dim3 block, void **args, size_t sh
   return (uintptr_t)f == 9 && is_launch(grid, block, args, shared, stream) ? FINE : -1;   \
  }
 LAUNCH(cudaLaunchKernel)
+LAUNCH(__cudaLaunchKernel)
 LAUNCH(hipLaunchKernel)
 LAUNCH(cudaLaunchCooperativeKernel)
 LAUNCH(hipLaunchCooperativeKernel)

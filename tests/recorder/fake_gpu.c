@@ -7,6 +7,7 @@
  * FAKE_GPU=late 300 ms later, as if the queue were long; FAKE_GPU=refuse declines them, FAKE_GPU=early once
  * only, FAKE_GPU=capturing says that every stream is being captured.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -23,12 +24,19 @@
 # define DRV(name)     hip##name
 # define MODULE_LAUNCH hipModuleLaunchKernel
 # define GET_FUNCTION  hipModuleGetFunction
+# define GET_PROC      hipGetProcAddress
+# define LIBRARY       "libamdhip64.so.7"
 #else
 # define RT(name)      cuda##name
 # define DRV(name)     cu##name
 # define MODULE_LAUNCH cuLaunchKernel
 # define GET_FUNCTION  cuModuleGetFunction
+# define GET_PROC      cuGetProcAddress_v2
+# define LIBRARY       "libcuda.so.1"
 #endif
+
+#define STRING_OF(x) #x
+#define STRING(x)    STRING_OF(x)
 
 struct dim3 {
     unsigned x, y, z;
@@ -162,6 +170,57 @@ int GET_FUNCTION(void **function, void *module, const char *name)
     *function = names[used++];
     return 0;
 }
+
+/* The driver's own look-up. */
+int GET_PROC(const char *symbol, void **pfn, int version, uint64_t flags, int *ret_status)
+{
+    (void)version;
+    (void)flags;
+
+    static const struct {
+        const char *name;
+        void *function;
+    } known[] = {{STRING(MODULE_LAUNCH), (void *)MODULE_LAUNCH},
+                 {STRING(GET_FUNCTION), (void *)GET_FUNCTION},
+                 {"cuGetProcAddress", (void *)GET_PROC}};
+
+    *pfn = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (strcmp(known[i].name, symbol) == 0) {
+            *pfn = known[i].function;
+        }
+    }
+    if (ret_status != NULL) {
+        *ret_status = *pfn == NULL;
+    }
+    return *pfn != NULL ? 0 : 500;
+}
+
+#ifndef FAKE_HIP
+/* As the runtime of CUDA 13 launches: by the driver, which it finds by its look-up. */
+int __cudaLaunchKernel(void *kernel, struct dim3 grid, struct dim3 block, void **arguments,
+                       size_t shared, void *stream)
+{
+    static int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                         unsigned, void *, void **, void **);
+    if (launch == NULL) {
+        int (*get)(const char *, void **, int, uint64_t, int *);
+        void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_NOLOAD);
+        *(void **)&get = library != NULL ? dlsym(library, STRING(GET_PROC)) : NULL;
+        if (get == NULL || get("cuLaunchKernel", (void **)&launch, 12000, 0, NULL) != 0) {
+            return 500;
+        }
+    }
+    return launch(kernel, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared,
+                  stream, arguments, NULL);
+}
+
+int cuKernelGetName(const char **name, const void *kernel)
+{
+    *name = kernel;
+    return 0;
+}
+#endif
 
 #ifdef FAKE_HIP
 const char *hipKernelNameRefByPtr(const void *stub, void *stream)

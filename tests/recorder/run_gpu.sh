@@ -12,11 +12,22 @@ for platform in cuda hip; do
     says "$platform: allocations are counted" err "$malloc"
     expect "$platform, by name" 0 "${run[@]}" --record "$platform-name" -- "$job" good lookup
     says "$platform: look-ups by name are recorded" err "$driver"
+    hows="direct lookup entry"
+    [ "$platform" = hip ] || hows="$hows chevron"
+    for how in $hows; do
+        expect "$platform, launches, $how" 0 "${run[@]}" --record "$platform-$how" -- "$job" good "$how"
+        "$ASSAY" report --path "$platform-$how" --json >report.json 2>&1 || true
+        jq -e '[.kernels[] | select(.kernel == "add") | .launches] == [10]' report.json >/dev/null ||
+            { echo "FAILED: $platform, $how: not ten launches of one kernel"; jq -c .kernels report.json; FAILED=1; }
+        "$ASSAY" report "$platform-$how" --json >report.json 2>&1 || true
+        [ "$(jq '[.libraries[] | select(.function | test("Launch")) | .calls] | add' report.json)" = 10 ] ||
+            { echo "FAILED: $platform, $how: a launch is told twice or not at all"; jq -c '.libraries[]' report.json; FAILED=1; }
+    done
     expect "$platform, over-read, not guarded" 0 "${run[@]}" --record "$platform-lucky" -- "$job" over direct
     export ASSAY_RECORD_GPU_GUARD=1
     expect "$platform, guarded" 0 "${run[@]}" --record "$platform-guarded" -- "$job" good direct
     expect "$platform, guarded, two streams" 0 "${run[@]}" --record "$platform-streams" -- "$job" good lookup 2
-    for how in direct lookup; do
+    for how in $hows; do
         expect "$platform, over-read, guarded, $how" 1 "${run[@]}" --record "$platform-over-$how" -- "$job" over "$how"
         says "$platform, $how: the kernel is named" err "kernel add_over: illegal memory access"
         says "$platform, $how: the step" out "GPU error 700 at step 0"

@@ -74,8 +74,27 @@ static struct use *use_of(struct arena *a, struct uses *uses, const char *functi
     return u;
 }
 
+/* The function that served an entry; 0 when the record does not say. */
+static uint64_t server_of(const struct record *r, const struct record_entry *e)
+{
+    uint64_t only = 0;
+    bool several = false;
+    for (size_t b = 0; b < r->binding_count; b++) {
+        const struct record_binding *bind = &r->bindings[b];
+        if (bind->hook != e->hook) {
+            continue;
+        }
+        if (e->caller >= bind->caller_low && e->caller < bind->caller_high) {
+            return bind->real;
+        }
+        several = several || (only != 0 && only != bind->real);
+        only = bind->real;
+    }
+    return several ? 0 : only;
+}
+
 /* A hook that one library calls and one serves has exact counters; several callers are told apart by
- * the entries that the rings still hold. */
+ * the entries that the rings still hold, and what these do not hold any more is a row of its own. */
 static void add_hook(struct arena *a, const struct record *r, const struct maps *maps,
                      uint32_t hook, struct uses *uses)
 {
@@ -103,20 +122,26 @@ static void add_hook(struct arena *a, const struct record *r, const struct maps 
         u->nanoseconds += nanoseconds;
         return;
     }
+    struct record_entry none = {.hook = (uint16_t)hook};
     for (size_t i = 0; i < r->event_count; i++) {
         const struct record_entry *e = &r->events[i].entry;
-        for (size_t b = 0; e->hook == hook && b < r->binding_count; b++) {
-            const struct record_binding *bind = &r->bindings[b];
-            if (bind->hook == hook && e->caller >= bind->caller_low &&
-                e->caller < bind->caller_high) {
-                struct use *u = use_of(a, uses, name, maps, bind->real,
-                                       library_of(maps, e->caller));
-                u->calls++;
-                u->nanoseconds += e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
-                u->exact = false;
-                break;
-            }
+        if (e->hook != hook) {
+            continue;
         }
+        uint64_t took = e->end_ns > e->begin_ns ? e->end_ns - e->begin_ns : 0;
+        struct use *u = use_of(a, uses, name, maps, server_of(r, e), library_of(maps, e->caller));
+        u->calls++;
+        u->nanoseconds += took;
+        u->exact = false;
+        calls -= calls != 0;
+        nanoseconds -= took < nanoseconds ? took : nanoseconds;
+    }
+    if (calls != 0) {
+        struct use *u = use_of(a, uses, name, maps, server_of(r, &none),
+                               "earlier calls of several");
+        u->calls += calls;
+        u->nanoseconds += nanoseconds;
+        u->exact = false;
     }
 }
 
