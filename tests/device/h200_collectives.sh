@@ -3,7 +3,8 @@
 # usage: h200_collectives.sh [OUT]
 # Collectives on a machine with two or more NVIDIA GPUs, from an unpacked dist/: NCCL of PyTorch's wheel over all GPUs in
 # one process each, then two processes as a launcher would start them, also of qualify --fleet, the metrics of the exporter
-# while the GPUs work, and one rank that is stopped in the middle. Needs no MPI. Under 90 seconds.
+# while the GPUs work, one rank that is stopped in the middle; then data parallel training by torchrun, recorded, and the
+# same with a rank that leaves its loop. Needs no MPI. About two minutes.
 set -u
 export NCCL_NVLS_ENABLE=0 # no multicast
 here=$(cd "$(dirname "$0")" && pwd)
@@ -89,4 +90,15 @@ grep '^assay_gpu_' "$out/metrics" | grep -v _info
 for metric in temperature_celsius power_watts clock_hertz memory_used_bytes busy_ratio; do
     grep -q "^assay_gpu_$metric{" "$out/metrics" || { echo "MISSING assay_gpu_$metric"; bad=1; }
 done
+
+echo "== data parallel training, recorded"
+export PYTHONWARNINGS=ignore
+"$assay" run --no-facts --record "$out/ddp" -- torchrun --nproc-per-node "$gpus" "$here/h200_ddp.py" 20 >"$out/ddp.out" 2>"$out/ddp.err"
+check "data parallel" 0 $?
+tail -n 30 "$out/ddp.err"
+grep -q ncclAllReduce "$out/ddp.err" || { echo "NO ncclAllReduce on record"; bad=1; }
+echo "== a rank leaves its loop"
+"$assay" run --no-facts --hang 20 --kill-hung --record "$out/desert" -- torchrun --nproc-per-node "$gpus" "$here/h200_ddp.py" 20 desert >"$out/desert.out" 2>"$out/desert.err"
+check "a hang that was ended" 124 $?
+sed -n '/^cause/,/^libraries/p' "$out/desert.err" | head -n 60
 exit $bad

@@ -5,6 +5,7 @@
 #   cost       interleaved pairs plain and recorded, every second one with a guarded run: wide steps, which the GPU
 #              decides, and the CPU time of narrow ones, which the launching thread decides
 #   conv       convolutions and attention by cuDNN: plain, recorded, guarded, and the path that was told
+#   path       what a LoRA job really ran: kernels, products, attention
 #   streams    work on three streams, plain and guarded: every number the same
 #   sanitizer  a step small enough for compute-sanitizer: plain, guarded, under its memcheck
 # usage: h200_run.sh [PART...]   PAIRS=12 (an even number) GUARDED=4 WIDE=24 NARROW=60 BATCH=20
@@ -82,6 +83,16 @@ for row in json.load(sys.stdin)['libraries']:
     cmp conv-plain.txt conv-recorded.txt && cmp conv-plain.txt conv-guarded.txt && echo "the same losses in all three" || echo "NOT THE SAME"
 }
 
+# What a LoRA step really ran: kernels of every launch, products, attention.
+path() {
+    echo "== the path of a LoRA job"
+    "$assay" run --no-facts --library-logs cublaslt --record lora -- python3 "$here/h200_run.py" 6 --layers 2 >lora.txt 2>lora.err
+    echo "exit $?"
+    tail -n 4 lora.txt
+    cat lora.err
+    "$assay" report --path lora
+}
+
 streams() {
     echo "== three streams: digests plain, plain, guarded, guarded"
     local i
@@ -100,10 +111,10 @@ sanitizer() {
     time timeout 120 compute-sanitizer --tool memcheck python3 "${small[@]}" 2>&1 | tail -n 6
 }
 
-[ $# -gt 0 ] || set -- mask conv cost streams sanitizer
+[ $# -gt 0 ] || set -- mask conv path cost streams sanitizer
 for part in "$@"; do
     case $part in
-    mask | conv | cost | streams | sanitizer) "$part" ;;
-    *) echo "no part '$part': mask, conv, cost, streams, sanitizer" >&2; exit 64 ;;
+    mask | conv | path | cost | streams | sanitizer) "$part" ;;
+    *) echo "no part '$part': mask, conv, path, cost, streams, sanitizer" >&2; exit 64 ;;
     esac
 done
