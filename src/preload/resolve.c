@@ -308,49 +308,54 @@ static struct site *site_of(uint64_t key, bool make)
     return NULL;
 }
 
-/* A row for the record; none when another thread writes one just now: its next call has it. */
-static bool bind(enum hook hook, const struct object *caller, void *real)
+/* What was found for the object that the caller lies in; a new call in it costs no search. */
+static void *known_to(enum hook hook, uint64_t caller)
+{
+    for (int i = 0; i < BINDINGS; i++) {
+        const struct binding *b = &bindings[i];
+        uintptr_t low = atomic_load_explicit(&b->low, memory_order_acquire);
+        if (low != 0 && b->hook == hook && caller >= low && caller < b->high) {
+            return b->real;
+        }
+    }
+    return NULL;
+}
+
+/* A row for the record; none when another thread writes one just now: a later call has it. */
+static void bind(enum hook hook, const struct object *caller, void *real)
 {
     static _Atomic int lock;
     int open = 0;
     if (caller->low == 0 || !atomic_compare_exchange_strong(&lock, &open, 1)) {
-        return caller->low == 0;
+        return;
     }
-    struct binding *free_row = NULL;
-    bool known = false;
-    for (int i = 0; i < BINDINGS && !known; i++) {
+    for (int i = 0; i < BINDINGS; i++) {
         struct binding *b = &bindings[i];
-        uintptr_t low = atomic_load(&b->low);
-        known = low == caller->low && b->hook == hook && b->real == real;
-        free_row = low == 0 && free_row == NULL ? b : free_row;
-    }
-    if (!known && free_row != NULL) {
-        free_row->high = caller->high;
-        free_row->real = real;
-        free_row->hook = hook;
-        free_row->told = false;
-        atomic_store_explicit(&free_row->low, caller->low, memory_order_release);
+        if (atomic_load(&b->low) == 0) {
+            b->high = caller->high;
+            b->real = real;
+            b->hook = hook;
+            b->told = false;
+            atomic_store_explicit(&b->low, caller->low, memory_order_release);
+            break;
+        }
     }
     atomic_store(&lock, 0);
-    return true;
 }
 
-static void *find_real(enum hook hook, uint64_t caller, bool jumped, unsigned before)
+static void *find_real(enum hook hook, uint64_t caller, bool jumped)
 {
     int saved = errno;
     struct object object = {.address = (uintptr_t)caller};
     dl_iterate_phdr(find_object, &object);
     void *real = meaning(hook, &object, jumped);
-    bool bound = real != NULL && bind(hook, &object, real);
+    if (real != NULL) {
+        bind(hook, &object, real);
+    }
     struct record_header *h = real != NULL ? record_file() : NULL;
     if (h != NULL) {
         bindings_write(h);
         maps_write();
-    }
-    uint64_t key = (uint64_t)hook << 48 | caller;
-    struct site *s = bound && caller >> 48 == 0 ? site_of(key, true) : NULL;
-    if (s != NULL && atomic_load(&forgotten) == before) {
-        atomic_store_explicit(&s->real, real, memory_order_release);
     }
     errno = saved;
     return real;
@@ -369,10 +374,18 @@ void *real_symbol(enum hook hook, uint64_t caller)
         caller = (uint64_t)(uintptr_t)latest_real;
     }
     unsigned before = atomic_load_explicit(&forgotten, memory_order_acquire);
-    struct site *s = site_of((uint64_t)hook << 48 | caller, false);
+    uint64_t key = (uint64_t)hook << 48 | (caller & (UINT64_MAX >> 16));
+    struct site *s = site_of(key, false);
     void *real = s != NULL ? atomic_load_explicit(&s->real, memory_order_acquire) : NULL;
     if (real == NULL || atomic_load_explicit(&forgotten, memory_order_acquire) != before) {
-        real = find_real(hook, caller, jumped, before);
+        real = known_to(hook, caller);
+        if (real == NULL || atomic_load(&forgotten) != before) {
+            real = find_real(hook, caller, jumped);
+        }
+        s = real != NULL ? site_of(key, true) : NULL;
+        if (s != NULL && atomic_load(&forgotten) == before) {
+            atomic_store_explicit(&s->real, real, memory_order_release);
+        }
     }
     latest_real = real;
     latest_caller = caller;
