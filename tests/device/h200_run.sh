@@ -13,7 +13,8 @@ set -u
 here=$(cd "$(dirname "$0")" && pwd)
 assay=${ASSAY:-$here/../../dist/bin/assay}
 pairs=${PAIRS:-12} guarded=${GUARDED:-4}
-work=$(mktemp -d)
+work=${WORK:-$(mktemp -d)}
+mkdir -p "$work"
 cd "$work" || exit 2
 export HF_HUB_OFFLINE=1 PYTHONWARNINGS=ignore
 
