@@ -32,6 +32,17 @@ static const struct {
     const char *kernel, *feature, *path;
 } rows[] = {
     /* PyTorch 2.11 on CUDA */
+    {"_ZN5cudnn6fusion16fmha_reduce_headILb1EEEvPKvPvjjj", "attention", "cuDNN"},
+    {"_Z25implicit_convolveNd_sgemmI13__nv_bfloat16Li3ELi1024ELi5ELi5ELi3ELi3ELi3ELi1ELb0ELb0ELb1EE",
+     "convolution in 3D", "cuDNN or MIOpen"},
+    {"_Z25implicit_convolveNd_sgemmI13__nv_bfloat16Li2ELi1024ELi5ELi5ELi3ELi3ELi3ELi1ELb0ELb0ELb1EE",
+     "convolution", "cuDNN, implicit"},
+    {"_ZN17cutlass__5x_cudnn6KernelI72cutlass_tensorop_bf16_s16816dgrad_optimized", "convolution",
+     "cuDNN, implicit"},
+    {"_ZN5cudnn3cnn29dgrad2d_grouped_direct_kernelI13__nv_bfloat16iffLb0E", "short convolution",
+     "fall-back, or another layer in groups"},
+    {"_ZN5cudnn19engines_precompiled16nchwToNhwcKernelI13__nv_bfloat16S2_fLb0E",
+     "pointwise and sums", "cuDNN, from one layout"},
     {"_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4E",
      "attention", "FlashAttention of PyTorch"},
     {"void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<128, 64, 128, 8>>",

@@ -14,6 +14,7 @@
 #include "cli/run/path_kernels.h"
 #include "cli/run/story.h"
 #include "cli/session.h"
+#include "recorder/kernel_name.h"
 
 enum {
     KERNELS_SHOWN = 40,
@@ -53,7 +54,7 @@ static void add_kernels(struct path *p, struct finding *f, const char *feature)
             *VEC_PUSH(p->cli->arena, &f->evidence) = (struct evidence){
                 .source = "records",
                 .text = arena_fmt(p->cli->arena, "%" PRIu64 " launches of %.*s", k->launches,
-                                  NAME_SHOWN, k->name)};
+                                  NAME_SHOWN, kernel_name(p->cli->arena, k->name))};
         }
     }
 }
@@ -90,8 +91,9 @@ static void tell_short_convolution(struct path *p)
     if (back > 0 && back == all) {
         f->severity = SEVERITY_NOTE;
         f->claim =
-            "Only depthwise convolutions of PyTorch were launched: a model with short convolutions "
-            "fell back to them (causal-conv1d is missing, or was not bound to the model's modules).";
+            "Only convolutions in groups of PyTorch or cuDNN were launched: a model with short "
+            "convolutions fell back to them (causal-conv1d is missing, or was not bound to the "
+            "model's modules); in a model without, they are another layer.";
     } else if (back > 0) {
         f->claim =
             "Some of them took the fall-back: another layer, or a shape that the short kernel "
@@ -197,8 +199,9 @@ static struct report_table kernels_table(struct path *p)
             row[2] = value_string(k->path->path);
         }
         row[3] = value_string(k->name);
-        row[4] = value_string(
-            strlen(k->name) > NAME_SHOWN ? arena_fmt(a, "%.*s…", NAME_SHOWN, k->name) : k->name);
+        const char *name = kernel_name(a, k->name);
+        row[4] = value_string(strlen(name) > NAME_SHOWN ? arena_fmt(a, "%.*s…", NAME_SHOWN, name)
+                                                        : name);
     }
     return (struct report_table){.key = "kernels",
                                  .heading = "kernels that were launched:",

@@ -7,6 +7,7 @@
 #include "base/vec.h"
 
 #include "recorder/fault_join.h"
+#include "recorder/kernel_name.h"
 #include "recorder/marks.h"
 
 enum {
@@ -27,7 +28,7 @@ const char *run_story_work_text(struct arena *a, const struct record *r,
         return arena_fmt(a, "%s of %" PRIu64 " bytes", function, e->u.memory.size);
     }
     const char *kernel = record_name_of(r, e->u.launch.function);
-    return kernel != NULL ? arena_fmt(a, "kernel %s", kernel)
+    return kernel != NULL ? arena_fmt(a, "kernel %s", kernel_name(a, kernel))
                           : arena_fmt(a, "a kernel without a name, launched by %s", function);
 }
 
