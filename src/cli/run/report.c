@@ -19,6 +19,7 @@
 #include "cli/run/hang.h"
 #include "cli/run/last_words.h"
 #include "cli/run/path_kernels.h"
+#include "cli/run/rank_calls.h"
 #include "cli/run/story.h"
 #include "cli/run/story_signal.h"
 #include "cli/session.h"
@@ -241,6 +242,31 @@ static void tell_first_rank(const struct judged *j, struct finding *f)
     }
 }
 
+/* Evidence and remedies of `more` behind those of `f`. */
+static struct finding with_more(struct arena *a, const struct finding *f,
+                                const struct finding *more)
+{
+    struct finding out = *f;
+    for (size_t i = 0; i < more->evidence.count; i++) {
+        *VEC_PUSH(a, &out.evidence) = more->evidence.items[i];
+    }
+    for (size_t i = 0; i < more->remedy.count; i++) {
+        *VEC_PUSH(a, &out.remedy) = more->remedy.items[i];
+    }
+    return out;
+}
+
+/* What the records know of a collective that some ranks did not come to. */
+static void tell_calls_of_ranks(const struct judged *j, struct finding *f)
+{
+    struct finding ranks;
+    if (rank_calls_judge(j->cli->arena, &j->story.processes, &ranks)) {
+        *VEC_PUSH(j->cli->arena, &f->evidence) = (struct evidence){.source = "records",
+                                                                   .text = ranks.title};
+        *f = with_more(j->cli->arena, f, &ranks);
+    }
+}
+
 static void collect(struct judged *j)
 {
     struct arena *a = j->cli->arena;
@@ -253,6 +279,7 @@ static void collect(struct judged *j)
         struct finding f = j->diagnosis.causes.items[i];
         if (strcmp(f.id, "peer-died") == 0 || strcmp(f.id, "collective-timeout") == 0) {
             tell_first_rank(j, &f);
+            tell_calls_of_ranks(j, &f);
         }
         if (!(seen && only_an_echo(f.id))) {
             *VEC_PUSH(a, &j->causes) = f;
@@ -265,7 +292,10 @@ static void collect(struct judged *j)
     if (strcmp(tree_text(j->run, "hang_seen", ""), "true") == 0 &&
         strcmp(tree_text(j->run, "ending", ""), "exited") != 0 &&
         run_hang_find(a, j->folder, &hang)) {
-        *VEC_PUSH(a, &j->causes) = hang;
+        struct finding ranks;
+        *VEC_PUSH(a, &j->causes) = rank_calls_judge(a, &j->story.processes, &ranks)
+                                       ? with_more(a, &ranks, &hang)
+                                       : hang;
     }
     if (j->story.guarded_blocks > 0 && j->story.guard_proven) {
         struct finding *f = VEC_PUSH(a, &j->checks);

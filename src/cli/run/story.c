@@ -14,6 +14,7 @@
 #include "base/vec.h"
 
 #include "cli/run/library_name.h"
+#include "cli/run/rank_calls.h"
 #include "cli/run/stack.h"
 #include "cli/run/story_convolution.h"
 #include "cli/run/story_gpu.h"
@@ -221,7 +222,8 @@ static void add_process(struct arena *a, const struct record *r, struct run_stor
                               .calls = calls,
                               .start_ns = r->head.start_monotonic_ns,
                               .end_ns = fatal ? r->head.fault.time_ns : r->head.end_monotonic_ns,
-                              .fatal = fatal};
+                              .fatal = fatal,
+                              .collectives = rank_calls_read(a, r)};
     if (fatal) {
         const char *name = sigabbrev_np(r->head.fault.signal);
         p->end = arena_fmt(a, "signal %s", name != NULL ? name : "?");

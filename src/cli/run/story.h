@@ -22,6 +22,8 @@ enum {
 #define RUN_STORY_LEFT   "left by _exit(%s)"
 #define RUN_STORY_NO_END "no end seen: killed, exec, or running"
 
+struct rank_calls;
+
 /* One recorded process, and when it lived by the monotonic clock of its machine. */
 struct run_process {
     int pid;
@@ -30,8 +32,9 @@ struct run_process {
     const char *end; /* "exited", "left by _exit(0)", "signal SEGV", RUN_STORY_NO_END */
     uint64_t calls;  /* allocations left out */
     uint64_t start_ns;
-    uint64_t end_ns; /* 0: it was killed, or still runs */
-    bool fatal;      /* met a fatal signal */
+    uint64_t end_ns;                      /* 0: it was killed, or still runs */
+    bool fatal;                           /* met a fatal signal */
+    const struct rank_calls *collectives; /* NULL: none called; rank_calls.h */
 };
 
 struct run_process_list {
