@@ -429,4 +429,10 @@ void gemm_bound_make(const struct gemm_shape *s, enum gemm_values values,
         .output = stored ? dtype_unit_roundoff(s->dtype_c) * 1.001 : 0,
         .exact = gemm_is_exact(s, values),
     };
+    if (stored && out->size < 4 &&
+        s->beta != 0) { /* the product may be stored before beta C is added */
+        double once_more = dtype_unit_roundoff(s->dtype_c) * 1.1;
+        ret_bound->output += once_more;
+        ret_bound->addend += once_more;
+    }
 }

@@ -25,6 +25,8 @@
  *     and each addition to it, beta C among what is added: (n + 1) v (|alpha| S + |beta C|)
  *     (gemm_choice.narrow_sums)
  *   - storing D in a format with unit roundoff v adds v |D| and half its t
+ *   - where D has 16 bits or fewer, an epilogue may store alpha A B in D's format before it adds beta C (cuBLASLt 13.1
+ *     on an H200 has such algorithms): v |alpha A B| once more, which is at most v (|D| + |beta C|)
  *   - the reference's own error, k + 2 roundings of float64 (of long double for float64 operands, then
  *     three of float64), comes on top.
  * S is (|A| |B|)_ij. The values "grid" are small integers, so that all of this is exact, and the bound
