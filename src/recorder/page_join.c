@@ -138,11 +138,6 @@ void fault_pages_read(struct arena *a, const char *folder, struct fault_pages *r
 
 /* ---- blocks ---- */
 
-static bool is_freed(const struct record_alloc *b)
-{
-    return (b->flags & RECORD_ALLOC_LIVE) == 0;
-}
-
 static struct fault_place place_of_page(uint64_t page, uint64_t start, uint64_t bytes)
 {
     if (bytes == 0 || start + bytes < start) {
@@ -167,7 +162,7 @@ static void find_block(const struct record *r, uint64_t page, struct page_story 
         if (p.side == FAULT_SIDE_NONE || p.distance > NEAR_BYTES) {
             continue;
         }
-        int rank = (p.side == FAULT_SIDE_INSIDE ? 2 : 0) + (is_freed(b) ? 0 : 1);
+        int rank = (p.side == FAULT_SIDE_INSIDE ? 2 : 0) + (record_alloc_is_live(r, b) ? 1 : 0);
         if (rank > best || (rank == best && p.distance < s->block_place.distance)) {
             best = rank;
             s->block = b;
@@ -287,7 +282,8 @@ static void find_operand(struct arena *a, const struct record *r, uint64_t page,
 {
     uint64_t best = NEAR_BYTES + 1;
     size_t first = page_join_first_running(r, r->event_count);
-    bool freed = s->block != NULL && s->block_place.side == FAULT_SIDE_INSIDE && is_freed(s->block);
+    bool freed = s->block != NULL && s->block_place.side == FAULT_SIDE_INSIDE &&
+                 !record_alloc_is_live(r, s->block);
     for (size_t i = r->event_count; i > first; i--) {
         const struct record_event *e = &r->events[i - 1];
         struct region regions[REGIONS_MAX];

@@ -323,6 +323,12 @@ static uint64_t distance(const struct record_alloc *b, uint64_t address)
     return address < end ? 0 : address - end + 1;
 }
 
+bool record_alloc_is_live(const struct record *r, const struct record_alloc *block)
+{
+    return (block->flags & RECORD_ALLOC_LIVE) != 0 ||
+           (r->head.gpu_fault.present != 0 && block->freed_ns > r->head.gpu_fault.time_ns);
+}
+
 const struct record_alloc *record_alloc_near(const struct record *r, uint64_t address,
                                              uint64_t slack)
 {
@@ -332,7 +338,7 @@ const struct record_alloc *record_alloc_near(const struct record *r, uint64_t ad
     for (size_t i = 0; i < r->alloc_count; i++) {
         const struct record_alloc *b = &r->allocs[i];
         uint64_t d = distance(b, address);
-        bool live = (b->flags & RECORD_ALLOC_LIVE) != 0;
+        bool live = record_alloc_is_live(r, b);
         if (d > slack && d != 0) {
             continue;
         }

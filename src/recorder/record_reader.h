@@ -66,6 +66,10 @@ uint64_t record_reader_progress(const char *path);
 const struct record_alloc *record_alloc_near(const struct record *r, uint64_t address,
                                              uint64_t slack);
 
+/* Whether the program held the block: when the first fault of the GPU was seen, where there was one (what is given back
+ * after it is the program cleaning up), else when the record ended. */
+bool record_alloc_is_live(const struct record *r, const struct record_alloc *block);
+
 /* NULL when nobody told the kernel's name. */
 const char *record_name_of(const struct record *r, uint64_t key);
 

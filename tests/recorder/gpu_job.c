@@ -105,6 +105,9 @@ int main(int argc, char **argv)
         }
         int waited = RT(DeviceSynchronize)();
         if (rc != 0 || waited != 0) {
+            fprintf(stderr,
+                    "torch.AcceleratorError: %s error: an illegal memory access was encountered\n",
+                    LIBRARY[3] == 'c' ? "CUDA" : "HIP");
             printf("GPU error %d at step %d\n", rc != 0 ? rc : waited, step);
             return 1;
         }

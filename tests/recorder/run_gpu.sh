@@ -30,6 +30,8 @@ for platform in cuda hip; do
     for how in $hows; do
         expect "$platform, over-read, guarded, $how" 1 "${run[@]}" --record "$platform-over-$how" -- "$job" over "$how"
         says "$platform, $how: the kernel is named" err "kernel add_over: illegal memory access"
+        grep '^cause' err | head -n 1 | grep -q "kernel add_over: illegal memory access" ||
+            { echo "FAILED: $platform, $how: what names the kernel does not stand first"; grep '^cause' err; FAILED=1; }
         says "$platform, $how: the step" out "GPU error 700 at step 0"
     done
     if [ "$platform" = cuda ]; then

@@ -130,6 +130,18 @@ static void a_page_inside_tells_freed_from_live(void **state)
     allocs[0].flags = RECORD_ALLOC_LIVE;
     assert_true(page_join(a, &r, block, &s));
     assert_null(s.call); /* a live operand is mapped: it is not what faulted */
+    /* Given back after the fault was seen: it was held when it came (Python cleans up after an error 700). */
+    allocs[0].flags = 0;
+    allocs[0].freed_ns = 2000;
+    assert_true(page_join(a, &r, block, &s));
+    assert_non_null(s.call);
+    r.head.gpu_fault.present = 1;
+    r.head.gpu_fault.time_ns = 1000;
+    assert_true(page_join(a, &r, block, &s));
+    assert_null(s.call);
+    r.head.gpu_fault.time_ns = 3000;
+    assert_true(page_join(a, &r, block, &s));
+    assert_non_null(s.call);
     arena_free(a);
 }
 

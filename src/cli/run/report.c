@@ -115,6 +115,20 @@ static const char *ending_text(const struct judged *j)
     return arena_fmt(a, "%s after %s s", ending, seconds);
 }
 
+/* What a log tells of any fault of a GPU, whichever kernel it was: behind a record that names the kernel. */
+static bool is_any_gpu_fault(const char *id)
+{
+    return strcmp(id, "gpu-kernel-access") == 0 || strcmp(id, "gpu-memory-fault") == 0;
+}
+
+/* The records' findings that name a kernel, an operand or a block of the GPU. */
+static bool names_gpu_fault(const struct finding *f)
+{
+    return f->severity == SEVERITY_ERROR && f->confidence >= 0.6 &&
+           (str_starts(str_of(f->id), "gpu-") || str_starts(str_of(f->id), "convolution-") ||
+            str_starts(str_of(f->id), "gemm-"));
+}
+
 /* The surest first; of equally sure ones that of the records. */
 static void sort_causes(struct finding_list *list)
 {
@@ -275,11 +289,19 @@ static void collect(struct judged *j)
         *VEC_PUSH(a, f->severity == SEVERITY_ERROR ? &j->causes : &j->checks) = *f;
     }
     bool seen = saw_the_end(j);
+    double named = 0; /* the surest that names a fault of the GPU */
+    for (size_t i = 0; i < j->causes.count; i++) {
+        const struct finding *f = &j->causes.items[i];
+        named = names_gpu_fault(f) && f->confidence > named ? f->confidence : named;
+    }
     for (size_t i = 0; i < j->diagnosis.causes.count; i++) {
         struct finding f = j->diagnosis.causes.items[i];
         if (strcmp(f.id, "peer-died") == 0 || strcmp(f.id, "collective-timeout") == 0) {
             tell_first_rank(j, &f);
             tell_calls_of_ranks(j, &f);
+        }
+        if (is_any_gpu_fault(f.id) && f.confidence > named && named > 0) {
+            f.confidence = named;
         }
         if (!(seen && only_an_echo(f.id))) {
             *VEC_PUSH(a, &j->causes) = f;

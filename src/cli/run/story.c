@@ -306,7 +306,7 @@ static void tell_block(struct arena *a, const struct process *p, struct finding 
     if (b == NULL) {
         return;
     }
-    bool live = (b->flags & RECORD_ALLOC_LIVE) != 0;
+    bool live = record_alloc_is_live(p->r, b);
     bool guarded = (b->flags & RECORD_ALLOC_GUARDED) != 0;
     add_evidence(
         a, f, p->source,

@@ -28,13 +28,8 @@ static const char *place_text(struct arena *a, struct fault_place p, const char 
                : arena_fmt(a, "lies inside %s", what);
 }
 
-static bool is_freed(const struct record_alloc *b)
-{
-    return b != NULL && (b->flags & RECORD_ALLOC_LIVE) == 0;
-}
-
-static void tell_block(struct arena *a, const struct page_story *s, const char *source,
-                       struct finding *f)
+static void tell_block(struct arena *a, const struct record *r, const struct page_story *s,
+                       const char *source, struct finding *f)
 {
     const struct record_alloc *b = s->block;
     if (b == NULL) {
@@ -46,7 +41,7 @@ static void tell_block(struct arena *a, const struct page_story *s, const char *
                            (b->flags & RECORD_ALLOC_GUARDED) != 0
                                ? ", guarded: behind its end nothing is mapped"
                                : "",
-                           is_freed(b) ? ", already freed" : ""));
+                           record_alloc_is_live(r, b) ? "" : ", already freed"));
 }
 
 /* An edge of an operand: the fault of a tile that is wider than its operand. */
@@ -94,10 +89,12 @@ static void tell_operand(struct arena *a, const struct record *r, const struct m
     }
 }
 
-static void tell_memory(struct arena *a, const struct page_story *s, struct finding *f)
+static void tell_memory(struct arena *a, const struct record *r, const struct page_story *s,
+                        struct finding *f)
 {
     f->layer = "application";
-    if (is_freed(s->block) && s->block_place.side == FAULT_SIDE_INSIDE) {
+    if (s->block != NULL && !record_alloc_is_live(r, s->block) &&
+        s->block_place.side == FAULT_SIDE_INSIDE) {
         f->id = "gpu-use-after-free";
         f->title = "the page of the GPU's fault lies in memory that had been freed";
         f->claim =
@@ -186,11 +183,11 @@ void run_story_page(struct arena *a, const struct record *r, const struct maps *
     if (best.call != NULL && best.operand_place.side != FAULT_SIDE_INSIDE) {
         tell_operand(a, r, maps, &best, page->write, f);
     } else {
-        tell_memory(a, &best, f);
+        tell_memory(a, r, &best, f);
     }
     for (size_t i = 0; i < f->evidence.count; i++) {
         f->evidence.items[i].source = source;
     }
-    tell_block(a, &best, source, f);
+    tell_block(a, r, &best, source, f);
     add_evidence(a, f, page->source, page->line);
 }
