@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef FAKE_HIP
 # define RT(name)      hip##name
@@ -105,9 +106,16 @@ int main(int argc, char **argv)
         }
         int waited = RT(DeviceSynchronize)();
         if (rc != 0 || waited != 0) {
+            /* As a framework and NVIDIA's driver tell it; the page is nobody's. */
             fprintf(stderr,
                     "torch.AcceleratorError: %s error: an illegal memory access was encountered\n",
                     LIBRARY[3] == 'c' ? "CUDA" : "HIP");
+            fprintf(
+                stderr,
+                "NVRM: Xid (PCI:0000:00:06): 31, pid=%d, name=job, channel 0x0000000a, intr 00000000. MMU Fault: "
+                "ENGINE GRAPHICS GPC0 GPCCLIENT_T1_16 faulted @ 0x1_00000000. Fault is of type FAULT_PDE "
+                "ACCESS_TYPE_VIRT_READ\n",
+                (int)getpid());
             printf("GPU error %d at step %d\n", rc != 0 ? rc : waited, step);
             return 1;
         }
