@@ -10,8 +10,8 @@
  * functors among its template arguments, which are what tells kernels of PyTorch apart:
  *   _ZN2at6native29vectorized_elementwise_kernelILi8EZNS0_25bfloat16_copy_kernel_cuda...
  *   at::native::vectorized_elementwise_kernel<bfloat16_copy_kernel_cuda>
- * Any other name is returned as it is. It reads names alone and builds no types: a name of a kilobyte can stand for a type
- * of any length, and a record may come from anywhere.
+ * Any other name is returned as it is. It reads names alone and builds no types: a name of a kilobyte can stand for a
+ * type of any length, and a record may come from anywhere.
  */
 const char *kernel_name(struct arena *a, const char *name);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Libraries that have a function of one name in front of another, as libcudnn.so.9 has libcudnn_graph.so.9 behind it,
- * and a job that calls them. Built as BACK (does the work), FRONT (finds BACK's function by name; with CALL it calls it,
- * else it ends in a jump there), LAUNCHER (a plug-in that calls it, of which a program may have hundreds), JOB.
- * With LINKED the job is linked with one.
- * usage of the job: linked | lookup FRONT | launchers LAUNCHER...
+ * and a job that calls them. Built as BACK (does the work), FRONT (finds BACK's function by name; with CALL it calls
+ * it, else it ends in a jump there), LAUNCHER (a plug-in that calls it, of which a program may have hundreds), JOB.
+ * With LINKED the job is linked with one. usage of the job: linked | lookup FRONT | launchers LAUNCHER...
  */
 #include <dlfcn.h>
 #include <stdio.h>
