@@ -34,6 +34,7 @@ score: all ## diagnose the corpus: top-1, top-3, false alarms, confusion, second
 	@tools/score.py --assay $(BUILD)/assay corpus/fourth
 	@tools/score.py --assay $(BUILD)/assay corpus/fifth
 	@tools/score.py --assay $(BUILD)/assay corpus/sixth
+	@tools/score.py --assay $(BUILD)/assay corpus/seventh
 	@tools/score.py --assay $(BUILD)/assay --mutate corpus
 
 bench: all ## speed beside the peers; prints a table

@@ -68,6 +68,7 @@ test)
     check corpus-fourth tools/score.py --assay "$build/assay" --min-top1 0.93 --min-top3 0.93 --max-false 0 corpus/fourth
     check corpus-fifth tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.95 --max-false 0 corpus/fifth
     check corpus-sixth tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.95 --max-false 0 corpus/sixth
+    check corpus-seventh tools/score.py --assay "$build/assay" --min-top1 0.95 --min-top3 0.95 --max-false 0 corpus/seventh
     check corpus-mutated tools/score.py --assay "$build/assay" --mutate --within 0.02 --max-false 0 corpus
     check sanitizer-build sanitized
     export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:handle_segv=0:handle_sigill=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
