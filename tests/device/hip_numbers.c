@@ -75,3 +75,11 @@ int main(void)
 {
     return 0;
 }
+#if HIP_VERSION >= 60200000
+TAKES(hipGetProcAddress, const char *, void **, int, uint64_t, hipDriverProcAddressQueryResult *);
+#endif
+#ifdef hipEnablePerThreadDefaultStream /* HIP 7 */
+SAME(2, hipEnablePerThreadDefaultStream);
+TAKES(hipGetDriverEntryPoint, const char *, void **, unsigned long long,
+      hipDriverEntryPointQueryResult *);
+#endif
