@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log reader's own state, shared by log_read.c (files) and log_lines.c (lines). */
+/* The log reader's own state, shared by log_read.c (files), log_frames.c and log_lines.c (lines). */
 #ifndef ASSAY_DIAGNOSIS_LOG_READER_H
 #define ASSAY_DIAGNOSIS_LOG_READER_H
 
@@ -11,6 +11,11 @@
 #include "diagnosis/series.h"
 #include "diagnosis/shape_cache.h"
 #include "diagnosis/traceback.h"
+
+enum {
+    LOG_BARS_EXACT = 4096, /* bars of a file that are all read; then one in LOG_BAR_STRIDE is */
+    LOG_BAR_STRIDE = 8
+};
 
 struct log_reader {
     struct arena *arena;
@@ -58,5 +63,19 @@ struct log_reader {
  * lines when `flush`. */
 enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush,
                              struct err *err) MUST_USE;
+
+/* One line of a frame; `entry` is that of its shape, as far as it was known before its batch. */
+enum status log_line_visit(struct log_reader *r, struct frame_cursor *cursor,
+                           const struct shape_line *line, struct shape_entry *entry,
+                           struct err *err) MUST_USE;
+
+/* Reads the bar that was passed over last: when something else happens, and at a frame's end. */
+void log_line_waiting_bar(struct log_reader *r);
+
+/* True while one of the readers wants every line. */
+static inline bool log_reader_wants_lines(const struct log_reader *r)
+{
+    return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
+}
 
 #endif

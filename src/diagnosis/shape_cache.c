@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-# include <immintrin.h>
-#endif
+#include "diagnosis/wide_bytes.h"
 
 enum {
     ENTRIES_MAX = 4096,
@@ -21,6 +19,7 @@ struct slot {
 };
 
 struct shape_cache {
+    enum simd simd;
     struct arena *arena; /* of itself, texts and layouts */
     struct arena_mark empty;
     size_t count;
@@ -35,10 +34,11 @@ static uint32_t tag_of(uint64_t hash)
     return (uint32_t)(hash >> 32) | 1;
 }
 
-struct shape_cache *shape_cache_new(void)
+struct shape_cache *shape_cache_new(enum simd simd)
 {
     struct arena *a = arena_new(0);
     struct shape_cache *c = arena_alloc(a, sizeof *c);
+    c->simd = simd;
     c->arena = a;
     c->empty = arena_mark(a);
     return c;
@@ -121,18 +121,13 @@ static inline __attribute__((always_inline)) void find_lines(
 {
     for (size_t i = 0; i < count; i++) {
         const struct shape_line *line = &lines[i];
-        entries[i] = NULL;
-        if (line->n != 0 && line->n <= SHAPE_MAX) {
-            const struct slot *slot = slot_of(c, text + line->at, line->n, line->hash, equal);
-            entries[i] = slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
-        }
+        const struct slot *slot = slot_of(c, text + line->at, line->n, line->hash, equal);
+        entries[i] = slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
     }
 }
 
 #if defined(__x86_64__)
-# define AVX2 __attribute__((target("avx2")))
-
-AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
+TARGET_AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
 {
     return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(a + at)),
                             _mm256_loadu_si256((const __m256i *)(b + at)));
@@ -140,7 +135,7 @@ AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
 
 /* Blocks that overlap at the end: most lines go through here without a branch that depends on their
  * length. */
-AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
+TARGET_AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
 {
     enum {
         BLOCK = 32
@@ -156,11 +151,23 @@ AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
     return _mm256_testz_si256(d, d) != 0;
 }
 
-AVX2 static void find_lines_avx2(struct shape_cache *c, const char *text,
-                                 const struct shape_line *lines, size_t count,
-                                 struct shape_entry **entries)
+TARGET_AVX2 static void find_lines_avx2(struct shape_cache *c, const char *text,
+                                        const struct shape_line *lines, size_t count,
+                                        struct shape_entry **entries)
 {
     find_lines(c, text, lines, count, entries, equal_avx2);
+}
+
+TARGET_AVX512 static inline bool equal_avx512(const char *a, const char *b, size_t n)
+{
+    return n <= WIDE_MAX ? wide_equal(a, b, n) : memcmp(a, b, n) == 0;
+}
+
+TARGET_AVX512 static void find_lines_avx512(struct shape_cache *c, const char *text,
+                                            const struct shape_line *lines, size_t count,
+                                            struct shape_entry **entries)
+{
+    find_lines(c, text, lines, count, entries, equal_avx512);
 }
 #endif
 
@@ -173,7 +180,11 @@ void shape_cache_find_lines(struct shape_cache *c, const char *text, const struc
     c->looked_at = c->count;
     prefetch(c, lines, count);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
+    if (c->simd == SIMD_AVX512) {
+        find_lines_avx512(c, text, lines, count, entries);
+        return;
+    }
+    if (c->simd == SIMD_AVX2) {
         find_lines_avx2(c, text, lines, count, entries);
         return;
     }

@@ -24,24 +24,26 @@ struct line_shape {
 struct shape_entry {
     const char *text;             /* n bytes */
     struct metric_layout *layout; /* where the metrics stand; NULL when not known */
+    struct bar_places *bar;       /* where the numbers of a bar stand; NULL when not known */
     uint16_t n;
     uint8_t count;
-    bool hex;     /* it has hexadecimal numbers (line_shape.h): for the caller to set */
-    uint16_t ask; /* bit i: whether ids[i] really matches depends on the digits, ask again */
+    bool hex;      /* it has hexadecimal numbers (line_shape.h): for the caller to set */
+    bool by_place; /* run_reader_by_place() reads its lines */
+    uint16_t ask;  /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
-};
+} __attribute__((aligned(64)));
 
 struct shape_cache;
 
-struct shape_cache *shape_cache_new(void) MUST_USE RETURNS_NONNULL;
+struct shape_cache *shape_cache_new(enum simd simd) MUST_USE RETURNS_NONNULL;
 void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 
 /* Forgets all: what was found out no longer holds. */
 void shape_cache_clear(struct shape_cache *c);
 
 /*
- * The entries of `count` lines of a text of shapes, NULL for those that have none and for those without
- * a hash. Done together, so that the waits for memory overlap. What was found stays until the next call:
+ * The entries of `count` lines of a text of shapes, NULL for those that have none, and for those
+ * that are empty or too long for one. Done together, so that the waits for memory overlap. What was found stays until the next call:
  * a full cache begins anew here.
  */
 void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,

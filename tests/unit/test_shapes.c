@@ -10,20 +10,16 @@
 #include "diagnosis/metric_layout.h"
 #include "log_support.h"
 
-/* The shape of one line, both ways. */
+/* The shape of one line, in all ways that this processor has. */
 static void assert_shape(const char *line, const char *want)
 {
     size_t n = strlen(line);
     char *text = arena_alloc(arena, n + SHAPE_MARGIN);
     memcpy(text, line, n);
     text[n] = '-'; /* what stands behind must not matter */
-    struct shapes *s = shapes_new(arena, n);
-    for (int plain = 0; plain < 2; plain++) {
-        if (plain) {
-            shapes_take_plain(s, text, n);
-        } else {
-            shapes_take(s, text, n);
-        }
+    for (enum simd simd = SIMD_NONE; simd <= simd_best(); simd++) {
+        struct shapes *s = shapes_new(arena, n, simd);
+        shapes_take(s, text, n);
         if (strlen(want) != n || memcmp(s->text, want, n) != 0) {
             fail_msg("shape of '%s' is '%.*s', expected '%s'", line, (int)n, s->text, want);
         }
@@ -47,11 +43,13 @@ static void digits_and_hexadecimal_numbers_lose_their_values(void **state)
 /* The lines of a text are those between its ends, whatever number of them is asked for at once. */
 static void assert_lines(const struct shapes *s, const char *text, size_t n)
 {
-    struct shape_line lines[7];
+    struct shape_line lines[71];
     size_t at = 0;
     size_t next = 0;
+    size_t newlines = 0;
     size_t count;
-    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max)) != 0; max = max % 7 + 1) {
+    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max)) != 0;
+         max = max % ARRAY_LEN(lines) + 1) {
         for (size_t i = 0; i < count; i++) {
             size_t length = 0;
             while (at + length < n && text[at + length] != '\n' && text[at + length] != '\r') {
@@ -60,18 +58,21 @@ static void assert_lines(const struct shapes *s, const char *text, size_t n)
             assert_int_equal(lines[i].at, at);
             assert_int_equal(lines[i].n, length);
             assert_true(length == 0 || length > SHAPE_MAX ||
-                        lines[i].hash == shape_hash(s->text + at, length));
+                        lines[i].hash == shape_hash(s->simd, s->text + at, length));
             bool hex = memchr(s->text + at, '1', length) != NULL;
             assert_int_equal(shapes_have_hex(s, at, length), hex);
+            assert_int_equal(shapes_newlines(s, at), newlines);
             at += length + 1;
+            newlines += at <= n && text[at - 1] == '\n';
         }
         assert_int_equal(next, at);
     }
     assert_true(at >= n);
+    assert_int_equal(shapes_newlines(s, n), newlines);
 }
 
 /* All that can stand at the borders of words and blocks. */
-static void both_ways_to_make_shapes_agree(void **state)
+static void all_ways_to_make_shapes_agree(void **state)
 {
     (void)state;
     static const char bytes[] = "00379afe-exg_ .\n\rzA\xc3";
@@ -81,8 +82,10 @@ static void both_ways_to_make_shapes_agree(void **state)
     };
 
     char *text = arena_alloc(arena, SIZE + SHAPE_MARGIN);
-    struct shapes *fast = shapes_new(arena, SIZE);
-    struct shapes *plain = shapes_new(arena, SIZE);
+    struct shapes *ways[SIMD_AVX512 + 1];
+    for (enum simd simd = SIMD_NONE; simd <= simd_best(); simd++) {
+        ways[simd] = shapes_new(arena, SIZE, simd);
+    }
     uint32_t seed = 7;
     for (int round = 0; round < 300; round++) {
         for (size_t i = 0; i < SIZE + SHAPE_MARGIN; i++) {
@@ -90,11 +93,12 @@ static void both_ways_to_make_shapes_agree(void **state)
             text[i] = bytes[(seed >> 16) % (sizeof bytes - 1)];
         }
         size_t n = seed % 3 == 0 ? SIZE : (seed >> 8) % 300;
-        shapes_take(fast, text, n);
-        shapes_take_plain(plain, text, n);
-        assert_int_equal(fast->n, plain->n);
-        assert_memory_equal(fast->text, plain->text, n + SHAPE_MARGIN);
-        assert_lines(fast, text, n);
+        for (enum simd simd = SIMD_NONE; simd <= simd_best(); simd++) {
+            shapes_take(ways[simd], text, n);
+            assert_int_equal(ways[simd]->n, n);
+            assert_memory_equal(ways[simd]->text, ways[SIMD_NONE]->text, n + SHAPE_MARGIN);
+            assert_lines(ways[simd], text, n);
+        }
     }
 }
 
@@ -103,15 +107,17 @@ static void lines_of_one_shape_have_one_hash_whatever_follows(void **state)
     (void)state;
     char a[700];
     char b[700];
-    for (size_t n = 0; n < 400; n++) {
-        memset(a, 'x', sizeof a);
-        memset(b, 'y', sizeof b);
-        memset(b, 'x', n);
-        assert_true(shape_hash(a, n) == shape_hash(b, n));
-        assert_true(shape_hash(a, n) != shape_hash(a, n + 1));
-        if (n != 0) {
-            b[n / 2] = 'z';
-            assert_true(shape_hash(a, n) != shape_hash(b, n));
+    for (enum simd simd = SIMD_NONE; simd <= simd_best(); simd++) {
+        for (size_t n = 0; n <= SHAPE_MAX; n++) {
+            memset(a, 'x', sizeof a);
+            memset(b, 'y', sizeof b);
+            memset(b, 'x', n);
+            assert_true(shape_hash(simd, a, n) == shape_hash(simd, b, n));
+            assert_true(shape_hash(simd, a, n) != shape_hash(simd, a, n + 1));
+            if (n != 0) {
+                b[n / 2] = 'z';
+                assert_true(shape_hash(simd, a, n) != shape_hash(simd, b, n));
+            }
         }
     }
 }
@@ -447,7 +453,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digits_and_hexadecimal_numbers_lose_their_values),
-        cmocka_unit_test(both_ways_to_make_shapes_agree),
+        cmocka_unit_test(all_ways_to_make_shapes_agree),
         cmocka_unit_test(lines_of_one_shape_have_one_hash_whatever_follows),
         cmocka_unit_test(expressions_that_tell_digits_apart_are_known),
         cmocka_unit_test(what_is_kept_of_shapes_changes_no_result),

@@ -144,7 +144,7 @@ static void every_needle_is_found_and_nothing_else(void **state)
     (void)state;
     struct packed_needles *p = needles();
     struct sieve *s = sieve_new(arena, p->items, p->count, p->sets);
-    struct shapes *shapes = shapes_new(arena, TEXT_MAX);
+    struct shapes *shapes = shapes_new(arena, TEXT_MAX, simd_best());
     struct found *f = arena_array(arena, 3, sizeof *f);
     char text[TEXT_MAX + SHAPE_MARGIN];
     size_t total = 0;
