@@ -37,7 +37,8 @@ static uint32_t tag_of(uint64_t hash)
 struct shape_cache *shape_cache_new(enum simd simd)
 {
     struct arena *a = arena_new(0);
-    struct shape_cache *c = arena_alloc(a, sizeof *c);
+    char *room = arena_alloc(a, sizeof(struct shape_cache) + CACHE_LINE);
+    struct shape_cache *c = (void *)(room + (-(uintptr_t)room & (CACHE_LINE - 1)));
     c->simd = simd;
     c->arena = a;
     c->empty = arena_mark(a);

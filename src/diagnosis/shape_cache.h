@@ -6,6 +6,8 @@
 #ifndef ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 #define ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 
+#include <stdalign.h>
+
 #include "diagnosis/line_shape.h"
 #include "diagnosis/metric_line.h"
 
@@ -22,7 +24,7 @@ struct line_shape {
 };
 
 struct shape_entry {
-    const char *text;             /* n bytes */
+    alignas(64) const char *text; /* n bytes */
     struct metric_layout *layout; /* where the metrics stand; NULL when not known */
     struct bar_places *bar;       /* where the numbers of a bar stand; NULL when not known */
     uint16_t n;
@@ -31,7 +33,7 @@ struct shape_entry {
     bool by_place; /* run_reader_by_place() reads its lines */
     uint16_t ask;  /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
-} __attribute__((aligned(64)));
+};
 
 struct shape_cache;
 
@@ -42,9 +44,9 @@ void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 void shape_cache_clear(struct shape_cache *c);
 
 /*
- * The entries of `count` lines of a text of shapes, NULL for those that have none, and for those
- * that are empty or too long for one. Done together, so that the waits for memory overlap. What was found stays until the next call:
- * a full cache begins anew here.
+ * The entries of `count` lines of a text of shapes, NULL for those that have none, and for those that
+ * are empty or too long for one. Done together, so that the waits for memory overlap. What was found
+ * stays until the next call: a full cache begins anew here.
  */
 void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
                             size_t count, struct shape_entry **entries);
