@@ -116,6 +116,7 @@ static uint64_t skip_bars(struct log_reader *r, struct frame_cursor *cursor, con
         cursor->at = last->at;
         cursor->newlines = cursor->before + shapes_newlines(r->frame_shapes, last->at);
         r->waiting_bar = frame_piece(cursor, last->n);
+        r->waiting_shape = b->entries[63 - __builtin_clzll(bars)];
         return 0;
     }
     r->bars += passed;
@@ -162,6 +163,9 @@ static enum status walk(struct log_reader *r, const struct frame *frame, struct 
     shapes_take(r->frame_shapes, frame->p, frame->n);
     while ((b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD)) != 0) {
         if (r->by_shape) {
+            if (shape_cache_make_room(r->shapes)) {
+                r->waiting_shape = NULL;
+            }
             shape_cache_find_lines(r->shapes, r->frame_shapes->text, b.lines, b.count, b.entries);
         } else {
             memset(b.entries, 0, sizeof b.entries);

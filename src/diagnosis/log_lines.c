@@ -206,6 +206,9 @@ static bool is_read_by_place(const struct log_reader *r, const struct shape_entr
     }
     unsigned known = (shape->layout != NULL ? 1u << MARK_METRIC : 0) |
                      (shape->bar != NULL ? 1u << MARK_PROGRESS : 0);
+    if (!tracebacks_is_exception(c->prefix.body)) { /* no digit decides that */
+        marks &= ~(1u << MARK_EXCEPTION);
+    }
     return shape->ask == 0 && marks == known && run_reader_knows_places(shape, c);
 }
 
@@ -278,7 +281,8 @@ void log_line_waiting_bar(struct log_reader *r)
                            .known = true};
     struct piece piece = r->waiting_bar;
     r->waiting_bar.text.p = NULL;
-    handle_piece(r, &piece, &(struct candidates){.hits = &hit, .count = 1});
+    handle_piece(r, &piece,
+                 &(struct candidates){.hits = &hit, .count = 1, .shape = r->waiting_shape});
 }
 
 /*
@@ -291,12 +295,14 @@ static bool is_passed_over(uint64_t bar)
     return bar > LOG_BARS_EXACT && bar % LOG_BAR_STRIDE != 0;
 }
 
-static bool passes_over_bar(struct log_reader *r, const struct piece *piece)
+static bool passes_over_bar(struct log_reader *r, const struct piece *piece,
+                            struct shape_entry *shape)
 {
     bool pass = is_passed_over(++r->bars) && !log_reader_wants_lines(r);
     r->waiting_bar.text.p = NULL;
     if (pass) {
         r->waiting_bar = *piece;
+        r->waiting_shape = shape;
     }
     return pass;
 }
@@ -353,7 +359,7 @@ static void read_known(struct log_reader *r, const struct piece *piece, struct c
             learn(r, known->fresh, known->hits[0].id, true);
             known->fresh = NULL;
         }
-        if (passes_over_bar(r, piece)) {
+        if (passes_over_bar(r, piece, known->shape)) {
             return;
         }
     } else if (wanted || known->hits[known->count - 1].id > bar) {

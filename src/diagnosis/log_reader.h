@@ -51,10 +51,11 @@ struct log_reader {
     bool sniffed;
     unsigned logs; /* enum log_kind bits that apply */
     double moment;
-    double first_time;         /* of its first lines; NaN without */
-    uint64_t bars;             /* lines of progress bars and nothing else */
-    struct piece waiting_bar;  /* one that was passed over; text.p is NULL without */
-    char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
+    double first_time;                 /* of its first lines; NaN without */
+    uint64_t bars;                     /* lines of progress bars and nothing else */
+    struct piece waiting_bar;          /* one that was passed over; text.p is NULL without */
+    struct shape_entry *waiting_shape; /* that of its line, or NULL */
+    char last[EVENT_TEXT_MAX];         /* its last piece that is not empty */
     size_t last_n;
     uint64_t *long_piece; /* per id: offset + 1 of the unfinished piece it hit already */
 };

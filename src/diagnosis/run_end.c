@@ -259,8 +259,7 @@ void run_reader_progress(struct run_reader *r, const struct line_context *line,
 
 bool run_reader_knows_places(const struct shape_entry *shape, const struct line_context *line)
 {
-    return line->prefix.none && (shape->layout != NULL || shape->bar != NULL) &&
-           (shape->layout == NULL || metric_layout_is_whole(shape->layout));
+    return line->prefix.none && (shape->layout == NULL || metric_layout_is_whole(shape->layout));
 }
 
 void run_reader_by_place(struct run_reader *r, struct shape_entry *shape, const struct piece *piece,

@@ -59,6 +59,15 @@ void shape_cache_clear(struct shape_cache *c)
     arena_rewind(c->arena, c->empty);
 }
 
+bool shape_cache_make_room(struct shape_cache *c)
+{
+    bool full = c->count == ENTRIES_MAX;
+    if (full) {
+        shape_cache_clear(c);
+    }
+    return full;
+}
+
 struct arena *shape_cache_arena(struct shape_cache *c)
 {
     return c->arena;
@@ -175,9 +184,6 @@ TARGET_AVX512 static void find_lines_avx512(struct shape_cache *c, const char *t
 void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
                             size_t count, struct shape_entry **entries)
 {
-    if (c->count == ENTRIES_MAX) {
-        shape_cache_clear(c);
-    }
     c->looked_at = c->count;
     prefetch(c, lines, count);
 #if defined(__x86_64__)

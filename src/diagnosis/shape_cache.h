@@ -43,10 +43,12 @@ void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 /* Forgets all: what was found out no longer holds. */
 void shape_cache_clear(struct shape_cache *c);
 
+/* A full cache forgets all; true when it did. Entries stay until then. */
+bool shape_cache_make_room(struct shape_cache *c);
+
 /*
  * The entries of `count` lines of a text of shapes, NULL for those that have none, and for those that
- * are empty or too long for one. Done together, so that the waits for memory overlap. What was found
- * stays until the next call: a full cache begins anew here.
+ * are empty or too long for one. Done together, so that the waits for memory overlap.
  */
 void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
                             size_t count, struct shape_entry **entries);

@@ -342,7 +342,7 @@ TARGET_AVX2 static inline __m256i long_bits(const uint32_t *table, __m256i group
 
 /* word_has() of eight groups; the bytes beside are the lowest of their lanes. */
 TARGET_AVX2 static inline __m256i word_bits(const uint32_t *table, __m256i group, __m256i before,
-                                     __m256i behind, __m256i second)
+                                            __m256i behind, __m256i second)
 {
     const __m256i seven = _mm256_set1_epi32(7);
     __m256i hash = _mm256_mullo_epi32(group, _mm256_set1_epi32((int)HASH));
@@ -495,6 +495,7 @@ static void look_at_places(const struct run *r, const struct places *places)
                         [AT_SHORT] = {0, SIEVE_SHORT},
                         [AT_MIDDLE_2] = {2, SIEVE_MIDDLE},
                         [AT_SHORT_2] = {2, SIEVE_SHORT}};
+
     for (size_t i = 0; i < places->count; i++) {
         for (uint32_t bits = places->bits[i]; bits != 0; bits &= bits - 1) {
             int k = __builtin_ctz(bits);
