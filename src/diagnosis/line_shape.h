@@ -62,8 +62,10 @@ struct shape_line {
     uint32_t n;
 };
 
-/* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. */
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max);
+/* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. Those that
+ * are empty are left out unless `empty`. */
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
+                    bool empty);
 
 /* True when the line of `n` bytes at `at` has hexadecimal numbers. */
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);

@@ -81,23 +81,26 @@ struct batch {
     uint64_t bars; /* of those, the lines that are a bar and nothing else by their shape */
 };
 
-/* Most lines have a shape that is known to be of no use to anyone. The first and the last line of a
- * frame are always looked at: they can be parts of a longer piece. */
-static void weigh(const struct frame *frame, struct batch *b, uint32_t bar)
+/* Looks the lines of a batch up: most have a shape that is known to be of no use to anyone. The first and the
+ * last line of a frame are always looked at: they can be parts of a longer piece. */
+static void weigh(struct log_reader *r, const struct frame *frame, struct batch *b)
 {
-    static const struct shape_entry unknown = {.count = SHAPE_TOO_MANY};
-    uint64_t idle = 0;
-    uint64_t bars = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct shape_entry *e = b->entries[i] != NULL ? b->entries[i] : &unknown;
-        idle |= (uint64_t)((b->lines[i].n == 0) | (e->count == 0)) << i;
-        bars |= (uint64_t)((e->count == 1) & (e->ids[0] == bar)) << i;
+    struct shape_find found = {0};
+    if (r->by_shape) {
+        if (shape_cache_make_room(r->shapes)) {
+            r->waiting_shape = NULL;
+        }
+        found = shape_cache_find_lines(r->shapes, r->frame_shapes->text, b->lines, b->count,
+                                       (uint16_t)scanner_mark_id(r->scanner, MARK_PROGRESS),
+                                       b->entries);
+    } else {
+        memset(b->entries, 0, sizeof b->entries);
     }
     const struct shape_line *last = &b->lines[b->count - 1];
     uint64_t borders = (uint64_t)(b->lines[0].at == 0) | (uint64_t)(last->at + last->n >= frame->n)
                                                              << (b->count - 1);
-    b->useful = (~idle | borders) & ~0ull >> (LINES_AHEAD - b->count);
-    b->bars = bars & ~borders;
+    b->useful = (~found.idle | borders) & ~0ull >> (LINES_AHEAD - b->count);
+    b->bars = found.alone & ~borders;
 }
 
 /* The short way through read_known() for the bars of a batch, while nobody wants all lines: passes over
@@ -126,12 +129,13 @@ static uint64_t skip_bars(struct log_reader *r, struct frame_cursor *cursor, con
     return bars;
 }
 
+/* The lines of a batch from which empty ones were left out, unless all are wanted. When all are wanted from a line
+ * on, it ends behind that one. Moves *at there. */
 static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor,
-                               const struct batch *b, struct err *err)
+                               const struct batch *b, size_t *at, struct err *err)
 {
-    const uint64_t lines = ~0ull >> (LINES_AHEAD - b->count);
-    bool all = log_reader_wants_lines(r);
-    uint64_t left = all ? lines : b->useful;
+    const bool all = log_reader_wants_lines(r);
+    uint64_t left = all ? ~0ull >> (LINES_AHEAD - b->count) : b->useful;
     while (left != 0) {
         uint64_t others = left & ~b->bars;
         uint64_t bars = left & b->bars & (others - 1) & ~others; /* before the next other line */
@@ -143,11 +147,15 @@ static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor
             }
         }
         size_t i = (size_t)__builtin_ctzll(left);
-        cursor->at = b->lines[i].at;
+        const struct shape_line *line = &b->lines[i];
+        cursor->at = line->at;
         cursor->newlines = cursor->before + shapes_newlines(r->frame_shapes, cursor->at);
-        TRY(log_line_visit(r, cursor, &b->lines[i], b->entries[i], err));
-        all = log_reader_wants_lines(r);
-        left = (all ? lines : b->useful) & ~1ull << i;
+        TRY(log_line_visit(r, cursor, line, b->entries[i], err));
+        if (!all && log_reader_wants_lines(r)) {
+            *at = line->at + line->n + 1;
+            return ST_OK;
+        }
+        left &= left - 1;
     }
     return ST_OK;
 }
@@ -155,23 +163,19 @@ static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor
 /* Line by line through a frame. */
 static enum status walk(struct log_reader *r, const struct frame *frame, struct err *err)
 {
-    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
     struct frame_cursor cursor;
     struct batch b;
     size_t at = 0;
     frame_cursor_init(&cursor, frame);
     shapes_take(r->frame_shapes, frame->p, frame->n);
-    while ((b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD)) != 0) {
-        if (r->by_shape) {
-            if (shape_cache_make_room(r->shapes)) {
-                r->waiting_shape = NULL;
-            }
-            shape_cache_find_lines(r->shapes, r->frame_shapes->text, b.lines, b.count, b.entries);
-        } else {
-            memset(b.entries, 0, sizeof b.entries);
+    for (;;) {
+        b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD,
+                               log_reader_wants_lines(r));
+        if (b.count == 0) {
+            break;
         }
-        weigh(frame, &b, bar);
-        TRY(visit_batch(r, &cursor, &b, err));
+        weigh(r, frame, &b);
+        TRY(visit_batch(r, &cursor, &b, &at, err));
     }
     log_line_waiting_bar(r);
     framer_counted(r->framer, shapes_newlines(r->frame_shapes, frame->n));

@@ -125,15 +125,35 @@ static void prefetch(const struct shape_cache *c, const struct shape_line *lines
     }
 }
 
-static inline __attribute__((always_inline)) void find_lines(
-    struct shape_cache *c, const char *text, const struct shape_line *lines, size_t count,
-    struct shape_entry **entries, bool (*equal)(const char *a, const char *b, size_t n))
+/* What shape_cache_find_lines() asks and answers. */
+struct find {
+    struct shape_cache *c;
+    const char *text;
+    const struct shape_line *lines;
+    size_t count;
+    uint16_t id;
+    struct shape_entry **entries;
+};
+
+static inline __attribute__((always_inline)) struct shape_find find_lines(
+    const struct find *f, bool (*equal)(const char *a, const char *b, size_t n))
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct shape_line *line = &lines[i];
-        const struct slot *slot = slot_of(c, text + line->at, line->n, line->hash, equal);
-        entries[i] = slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
+    struct shape_cache *c = f->c;
+    uint64_t idle = 0;
+    uint64_t alone = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct shape_line *line = &f->lines[i];
+        const struct slot *slot = slot_of(c, f->text + line->at, line->n, line->hash, equal);
+        if (slot->entry == 0) {
+            f->entries[i] = NULL;
+            continue;
+        }
+        struct shape_entry *e = &c->entries[slot->entry - 1];
+        f->entries[i] = e;
+        idle |= (uint64_t)(e->count == 0) << i;
+        alone |= (uint64_t)((e->count == 1) & (e->ids[0] == f->id)) << i;
     }
+    return (struct shape_find){.idle = idle, .alone = alone};
 }
 
 #if defined(__x86_64__)
@@ -161,11 +181,9 @@ TARGET_AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n
     return _mm256_testz_si256(d, d) != 0;
 }
 
-TARGET_AVX2 static void find_lines_avx2(struct shape_cache *c, const char *text,
-                                        const struct shape_line *lines, size_t count,
-                                        struct shape_entry **entries)
+TARGET_AVX2 static struct shape_find find_lines_avx2(const struct find *f)
 {
-    find_lines(c, text, lines, count, entries, equal_avx2);
+    return find_lines(f, equal_avx2);
 }
 
 TARGET_AVX512 static inline bool equal_avx512(const char *a, const char *b, size_t n)
@@ -173,30 +191,29 @@ TARGET_AVX512 static inline bool equal_avx512(const char *a, const char *b, size
     return n <= WIDE_MAX ? wide_equal(a, b, n) : memcmp(a, b, n) == 0;
 }
 
-TARGET_AVX512 static void find_lines_avx512(struct shape_cache *c, const char *text,
-                                            const struct shape_line *lines, size_t count,
-                                            struct shape_entry **entries)
+TARGET_AVX512 static struct shape_find find_lines_avx512(const struct find *f)
 {
-    find_lines(c, text, lines, count, entries, equal_avx512);
+    return find_lines(f, equal_avx512);
 }
 #endif
 
-void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
-                            size_t count, struct shape_entry **entries)
+struct shape_find shape_cache_find_lines(struct shape_cache *c, const char *text,
+                                         const struct shape_line *lines, size_t count, uint16_t id,
+                                         struct shape_entry **entries)
 {
+    const struct find f = {
+        .c = c, .text = text, .lines = lines, .count = count, .id = id, .entries = entries};
     c->looked_at = c->count;
     prefetch(c, lines, count);
 #if defined(__x86_64__)
     if (c->simd == SIMD_AVX512) {
-        find_lines_avx512(c, text, lines, count, entries);
-        return;
+        return find_lines_avx512(&f);
     }
     if (c->simd == SIMD_AVX2) {
-        find_lines_avx2(c, text, lines, count, entries);
-        return;
+        return find_lines_avx2(&f);
     }
 #endif
-    find_lines(c, text, lines, count, entries, equal_plain);
+    return find_lines(&f, equal_plain);
 }
 
 struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape)

@@ -46,12 +46,19 @@ void shape_cache_clear(struct shape_cache *c);
 /* A full cache forgets all; true when it did. Entries stay until then. */
 bool shape_cache_make_room(struct shape_cache *c);
 
+/* Bit sets over the lines of a batch. */
+struct shape_find {
+    uint64_t idle;  /* their shape is known to have no candidates */
+    uint64_t alone; /* it has one candidate, the one that was asked for */
+};
+
 /*
- * The entries of `count` lines of a text of shapes, NULL for those that have none, and for those that
+ * The entries of up to 64 lines of a text of shapes, NULL for those that have none, and for those that
  * are empty or too long for one. Done together, so that the waits for memory overlap.
  */
-void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
-                            size_t count, struct shape_entry **entries);
+struct shape_find shape_cache_find_lines(struct shape_cache *c, const char *text,
+                                         const struct shape_line *lines, size_t count, uint16_t id,
+                                         struct shape_entry **entries);
 
 /* The entry of a shape that was added since then, or NULL. */
 struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape);

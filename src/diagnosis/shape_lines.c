@@ -155,19 +155,20 @@ typedef uint64_t hash_line(const char *shape, size_t n);
 /* shapes_lines() around one of the hashes, which the compiler puts in. */
 static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
                                                               struct shape_line *lines, size_t max,
-                                                              hash_line *hash)
+                                                              bool empty, hash_line *hash)
 {
     const char *text = s->text;
     const size_t n = s->n;
     uint32_t ends[ROUND + WORD + ENDS_AT_ONCE];
     size_t count = 0;
     size_t from = *at;
-    while (from < n && count < max) {
-        size_t found = find_ends(s, from, max - count < ROUND ? max - count : ROUND, ends);
+    while (from < n && count == 0) {
+        size_t found = find_ends(s, from, max < ROUND ? max : ROUND, ends);
         for (size_t i = 0; i < found && from < n; i++) {
-            struct shape_line *line = &lines[count++];
+            struct shape_line *line = &lines[count]; /* the next one's, when this one is left out */
             line->at = (uint32_t)from;
             line->n = ends[i] - (uint32_t)from;
+            count += empty | (line->n != 0);
             line->hash = line->n <= SHAPE_MAX ? hash(text + from, line->n) : 0;
             from = ends[i] + 1u;
         }
@@ -178,27 +179,28 @@ static inline __attribute__((always_inline)) size_t cut_lines(const struct shape
 
 #if defined(__x86_64__)
 TARGET_AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
-                                     size_t max)
+                                     size_t max, bool empty)
 {
-    return cut_lines(s, at, lines, max, hash_avx2);
+    return cut_lines(s, at, lines, max, empty, hash_avx2);
 }
 
 TARGET_AVX512 static size_t lines_avx512(const struct shapes *s, size_t *at,
-                                         struct shape_line *lines, size_t max)
+                                         struct shape_line *lines, size_t max, bool empty)
 {
-    return cut_lines(s, at, lines, max, hash_avx512);
+    return cut_lines(s, at, lines, max, empty, hash_avx512);
 }
 #endif
 
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max)
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
+                    bool empty)
 {
 #if defined(__x86_64__)
     if (s->simd == SIMD_AVX512) {
-        return lines_avx512(s, at, lines, max);
+        return lines_avx512(s, at, lines, max, empty);
     }
     if (s->simd == SIMD_AVX2) {
-        return lines_avx2(s, at, lines, max);
+        return lines_avx2(s, at, lines, max, empty);
     }
 #endif
-    return cut_lines(s, at, lines, max, hash_plain);
+    return cut_lines(s, at, lines, max, empty, hash_plain);
 }

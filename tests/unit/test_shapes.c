@@ -48,7 +48,7 @@ static void assert_lines(const struct shapes *s, const char *text, size_t n)
     size_t next = 0;
     size_t newlines = 0;
     size_t count;
-    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max)) != 0;
+    for (size_t max = 1; (count = shapes_lines(s, &next, lines, max, true)) != 0;
          max = max % ARRAY_LEN(lines) + 1) {
         for (size_t i = 0; i < count; i++) {
             size_t length = 0;
