@@ -62,11 +62,11 @@ static void count_binary(struct log_reader *r, const struct frame *frame)
 {
     size_t n = frame->n < BINARY_SAMPLE ? frame->n : BINARY_SAMPLE;
     size_t odd = 0;
+    const uint32_t text = 1u << '\n' | 1u << '\r' | 1u << '\t' | 1u << 0x1b | 1u << '\b' |
+                          1u << '\f';
     for (size_t i = 0; i < n; i++) {
         unsigned char c = (unsigned char)frame->p[i];
-        odd += (c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != 0x1b && c != '\b' &&
-                c != '\f') ||
-               c == 0x7f;
+        odd += ((c < 0x20) & (~text >> (c & 31))) | (c == 0x7f);
     }
     r->sampled += n;
     r->sampled_binary += odd;

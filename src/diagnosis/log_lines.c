@@ -212,19 +212,29 @@ static bool is_read_by_place(const struct log_reader *r, const struct shape_entr
     return shape->ask == 0 && marks == known && run_reader_knows_places(shape, c);
 }
 
+static void hit_without_prefix(struct log_reader *r, const struct piece *piece, size_t pattern)
+{
+    struct line_context c;
+    set_context(r, &c, piece, piece->text.n);
+    c.prefix = (struct prefix){.time = NAN, .rank = -1, .pid = -1, .body = piece->text};
+    c.rank = r->file_rank;
+    c.moment = r->moment;
+    event_store_hit(r->store, pattern, &c);
+}
+
 /* The short way through handle_piece() for such a shape, while nobody wants all lines. */
 static void handle_by_place(struct log_reader *r, const struct piece *piece,
                             struct shape_entry *shape)
 {
-    struct line_context c;
-    if (shape->ids[0] < r->k->patterns_count) {
-        set_context(r, &c, piece, piece->text.n);
-        c.prefix = (struct prefix){.time = NAN, .rank = -1, .pid = -1, .body = piece->text};
-        c.rank = r->file_rank;
-        c.moment = r->moment;
-    }
+    const struct bare_line line = {.piece = piece,
+                                   .source = r->source,
+                                   .file = r->file_count,
+                                   .rank = r->file_rank,
+                                   .moment = r->moment};
     for (size_t i = 0; i < shape->count && shape->ids[i] < r->k->patterns_count; i++) {
-        event_store_hit(r->store, shape->ids[i], &c);
+        if (!event_store_hit_again(r->store, shape->ids[i], &line)) {
+            hit_without_prefix(r, piece, shape->ids[i]);
+        }
     }
     run_reader_by_place(r->run, shape, piece, r->file_rank);
 }

@@ -2,7 +2,7 @@
 /*
  * See sieve.h. The tables are of bits and stay in the nearest cache; behind them are chains of entries.
  *
- * The table of long needles has two bits for eight bytes, in one of its words. A word of the other tables
+ * The table of long needles has three bits for eight bytes, in one of its words. A word of the other tables
  * stands for the bytes of a window, and its bits for what may stand beside: 8 for the byte before by its low
  * three bits, 16 for the first behind by its low four, 8 for the second behind.
  */
@@ -81,7 +81,8 @@ static inline uint32_t group_of(uint64_t v, enum sieve_step step)
 static inline bool long_has(const uint32_t *table, uint32_t group)
 {
     uint32_t word = table[group >> (32 - LONG_BITS + 5)];
-    return (word >> (group >> (32 - LONG_BITS) & 31) & word >> (group >> 4 & 31) & 1) != 0;
+    return (word >> (group >> (32 - LONG_BITS) & 31) & word >> (group >> 9 & 31) &
+            word >> (group >> 4 & 31) & 1) != 0;
 }
 
 static inline uint32_t word_of(uint32_t group)
@@ -130,6 +131,7 @@ static void enter(struct sieve *s, struct entry e, uint64_t window, uint32_t bit
     *VEC_PUSH(s->arena, &s->entries) = e;
     if (e.step == SIEVE_LONG) {
         s->longs[e.group >> (32 - LONG_BITS + 5)] |= 1u << (e.group >> (32 - LONG_BITS) & 31) |
+                                                     1u << (e.group >> 9 & 31) |
                                                      1u << (e.group >> 4 & 31);
     } else {
         (e.step == SIEVE_MIDDLE ? s->middles : s->shorts)[word_of(e.group)] |= bits;
@@ -336,8 +338,10 @@ TARGET_AVX2 static inline __m256i long_bits(const uint32_t *table, __m256i group
     const __m256i low = _mm256_set1_epi32(31);
     __m256i word = gather(table, _mm256_srli_epi32(group, 32 - LONG_BITS + 5));
     __m256i first = _mm256_and_si256(_mm256_srli_epi32(group, 32 - LONG_BITS), low);
-    __m256i second = _mm256_and_si256(_mm256_srli_epi32(group, 4), low);
-    return _mm256_and_si256(_mm256_srlv_epi32(word, first), _mm256_srlv_epi32(word, second));
+    __m256i second = _mm256_and_si256(_mm256_srli_epi32(group, 9), low);
+    __m256i third = _mm256_and_si256(_mm256_srli_epi32(group, 4), low);
+    __m256i two = _mm256_and_si256(_mm256_srlv_epi32(word, first), _mm256_srlv_epi32(word, second));
+    return _mm256_and_si256(two, _mm256_srlv_epi32(word, third));
 }
 
 /* word_has() of eight groups; the bytes beside are the lowest of their lanes. */
@@ -424,8 +428,10 @@ TARGET_AVX512 static inline __m512i long_bits_wide(const uint32_t *table, __m512
     const __m512i low = _mm512_set1_epi32(31);
     __m512i word = gather_wide(table, _mm512_srli_epi32(group, 32 - LONG_BITS + 5));
     __m512i first = _mm512_and_si512(_mm512_srli_epi32(group, 32 - LONG_BITS), low);
-    __m512i second = _mm512_and_si512(_mm512_srli_epi32(group, 4), low);
-    return _mm512_and_si512(_mm512_srlv_epi32(word, first), _mm512_srlv_epi32(word, second));
+    __m512i second = _mm512_and_si512(_mm512_srli_epi32(group, 9), low);
+    __m512i third = _mm512_and_si512(_mm512_srli_epi32(group, 4), low);
+    __m512i two = _mm512_and_si512(_mm512_srlv_epi32(word, first), _mm512_srlv_epi32(word, second));
+    return _mm512_and_si512(two, _mm512_srlv_epi32(word, third));
 }
 
 /* word_has() of 16 groups; the bytes beside are the lowest of their lanes. */
