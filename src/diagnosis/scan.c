@@ -33,7 +33,7 @@ struct db_head {
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB9";
+static const char MAGIC[8] = "ASSAYDBA";
 
 struct scanner {
     struct arena *arena;

@@ -129,34 +129,43 @@ static void track_spike(struct growing *g, double v)
     window_put(g, v);
 }
 
+/* Not a number, or infinite. */
+static void track_bad(struct growing *g, double v)
+{
+    struct series_stats *st = &g->s.stats;
+    st->flat = false;
+    st->nan_count += isnan(v) != 0;
+    st->inf_count += isinf(v) != 0;
+    if (st->first_nan_index < 0) {
+        st->first_nan_index = (int64_t)st->count - 1;
+    }
+    g->zero_run = 0;
+    st->zero_tail = 0;
+}
+
 static void track(struct growing *g, double v)
 {
     struct series_stats *st = &g->s.stats;
-    bool finite = isfinite(v);
-    if (finite) {
-        st->first = isnan(st->first) ? v : st->first;
-        st->last = v;
-    }
-    st->flat = st->flat && finite && v == st->first;
-    st->nan_count += isnan(v) != 0;
-    st->inf_count += isinf(v) != 0;
-    if (!finite) {
-        if (st->first_nan_index < 0) {
-            st->first_nan_index = (int64_t)st->count - 1;
-        }
-        g->zero_run = 0;
-        st->zero_tail = 0;
+    if (!isfinite(v)) {
+        track_bad(g, v);
         return;
     }
+    st->first = isnan(st->first) ? v : st->first;
+    st->last = v;
+    st->flat = st->flat && v == st->first;
     if (st->first_nan_index < 0) {
         st->before_nan = v;
     }
     st->min = !(v >= st->min) ? v : st->min;
     st->max = !(v <= st->max) ? v : st->max;
-    st->zero_count += v == 0;
-    g->zero_run = v == 0 ? g->zero_run + 1 : 0;
+    if (v == 0) {
+        st->zero_count++;
+        g->zero_run++;
+        st->longest_zero = g->zero_run > st->longest_zero ? g->zero_run : st->longest_zero;
+    } else {
+        g->zero_run = 0;
+    }
     st->zero_tail = g->zero_run;
-    st->longest_zero = g->zero_run > st->longest_zero ? g->zero_run : st->longest_zero;
     track_spike(g, v);
 }
 

@@ -48,7 +48,7 @@ struct packed_needles {
     size_t capacity;
     struct byte_set sets[SIEVE_SETS_MAX]; /* 0 is every byte */
     size_t set_count;
-    const unsigned char *sample; /* needle_sample(), folded */
+    const unsigned char *sample; /* the shape of needle_sample(), folded */
     size_t sample_n;
     uint8_t common[1 << SIEVE_COMMON_BITS]; /* how often it has four bytes, by hash */
 };
