@@ -14,9 +14,10 @@ enum simd {
 
 #if defined(__x86_64__)
 # define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-# define TARGET_AVX512                                                                           \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,aes,vaes,bmi,bmi2,lzcnt," \
-                        "popcnt")))
+# define TARGET_AVX512                                                                         \
+  __attribute__((target(                                                                       \
+      "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vpopcntdq,aes,vaes,bmi,bmi2,lzcnt," \
+      "popcnt")))
 #endif
 
 static inline enum simd simd_best(void)
@@ -27,7 +28,7 @@ static inline enum simd simd_best(void)
     }
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("vaes")) {
+        __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("vaes")) {
         return SIMD_AVX512;
     }
     return SIMD_AVX2;

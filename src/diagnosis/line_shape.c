@@ -14,12 +14,13 @@
 enum {
     WORD = 64,
     BLOCK = 32,
-    FRONT = 64 /* bytes in front of the text */
+    FRONT = 64, /* bytes in front of the text */
+    AT_ONCE = 8 /* words */
 };
 
 struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
 {
-    size_t words = capacity / WORD + 3;
+    size_t words = capacity / WORD + 3 + AT_ONCE;
     struct shapes *s = arena_alloc(a, sizeof *s);
     s->simd = simd;
     char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN);
@@ -179,35 +180,33 @@ static inline __attribute__((always_inline)) size_t take_word(struct shapes *s, 
     return 0;
 }
 
-typedef size_t take_mixed(struct shapes *s, size_t word, uint64_t mixed);
-
-static size_t mixed_plain(struct shapes *s, size_t word, uint64_t mixed)
+/* A word with hexadecimal digits beside each other; `done` is where the last run ended. Gives the new one. */
+static inline size_t take_from(struct shapes *s, size_t word, uint64_t mixed, size_t done,
+                               fill_run *fill)
 {
-    return take_word(s, word, mixed, fill_plain);
+    if (done > word * WORD) { /* a run that began in a word before */
+        mixed &= done < (word + 1) * WORD ? ~0ull << done % WORD : 0;
+    }
+    size_t end = take_word(s, word, mixed, fill);
+    return end != 0 ? end : done;
 }
 
 /* Where a letter stands beside a digit, there may be a hexadecimal number. Counts '\n' on the way. */
-static inline __attribute__((always_inline)) void finish(struct shapes *s, take_mixed *take)
+static void finish(struct shapes *s)
 {
     const size_t words = s->n / WORD + 1;
-    const uint64_t *restrict digits = s->digits;
-    const uint64_t *restrict letters = s->letters;
-    const uint64_t *restrict newlines = s->newlines;
-    uint32_t *restrict before = s->newlines_before;
+    const uint64_t *digits = s->digits;
+    const uint64_t *letters = s->letters;
     size_t done = 0;
     uint32_t count = 0;
     memset(s->hex, 0, (words + 1) * sizeof *s->hex);
     for (size_t i = 0; i < words; i++) {
         uint64_t mixed = (digits[i] & (letters[i] >> 1 | letters[i + 1] << 63)) |
                          (letters[i] & (digits[i] >> 1 | digits[i + 1] << 63));
-        before[i] = count;
-        count += (uint32_t)__builtin_popcountll(newlines[i]);
+        s->newlines_before[i] = count;
+        count += (uint32_t)__builtin_popcountll(s->newlines[i]);
         if (mixed != 0) {
-            if (done > i * WORD) { /* a run that began in a word before */
-                mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
-            }
-            size_t end = take(s, i, mixed);
-            done = end != 0 ? end : done;
+            done = take_from(s, i, mixed, done, fill_plain);
         }
     }
 }
@@ -250,7 +249,7 @@ static void take_plain(struct shapes *s, const char *p, size_t n)
         s->text[i] = end ? '\n' : digit ? '0' : p[i];
     }
     close_text(s, p, n);
-    finish(s, mixed_plain);
+    finish(s);
 }
 
 #if defined(__x86_64__)
@@ -298,7 +297,7 @@ TARGET_AVX2 static void take_avx2(struct shapes *s, const char *p, size_t n)
         take_block(s, p, at + BLOCK, BLOCK);
     }
     close_text(s, p, n);
-    finish(s, mixed_plain);
+    finish(s);
 }
 
 TARGET_AVX512 static inline uint64_t in_range_wide(__m512i v, char low, char span)
@@ -312,10 +311,49 @@ TARGET_AVX512 static inline void fill_wide(char *p, uint64_t run)
     _mm512_mask_storeu_epi8(p, run, _mm512_set1_epi8('1'));
 }
 
-TARGET_AVX512 static __attribute__((noinline)) size_t mixed_wide(struct shapes *s, size_t word,
-                                                                 uint64_t mixed)
+/* `bits` moved down by one, with the lowest of the next word on top. */
+TARGET_AVX512 static inline __m512i next_bits(const uint64_t *bits)
 {
-    return take_word(s, word, mixed, fill_wide);
+    return _mm512_or_si512(_mm512_srli_epi64(_mm512_loadu_si512(bits), 1),
+                           _mm512_slli_epi64(_mm512_loadu_si512(bits + 1), 63));
+}
+
+/* Of eight counts, the sums up to each. */
+TARGET_AVX512 static inline __m256i sums_of(__m256i count)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    count = _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 7));
+    count = _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 6));
+    return _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 4));
+}
+
+/* finish() for eight words at a time: few have a number. */
+TARGET_AVX512 static void finish_wide(struct shapes *s)
+{
+    const size_t words = s->n / WORD + 1;
+    size_t done = 0;
+    __m256i before = _mm256_setzero_si256();
+    memset(s->hex, 0, (words + 1) * sizeof *s->hex);
+    for (size_t i = 0; i < words; i += AT_ONCE) {
+        uint64_t mixed[AT_ONCE];
+        __m512i digits = _mm512_loadu_si512(s->digits + i);
+        __m512i letters = _mm512_loadu_si512(s->letters + i);
+        __m512i both = _mm512_or_si512(_mm512_and_si512(digits, next_bits(s->letters + i)),
+                                       _mm512_and_si512(letters, next_bits(s->digits + i)));
+        __m256i count = _mm512_cvtepi64_epi32(
+            _mm512_popcnt_epi64(_mm512_loadu_si512(s->newlines + i)));
+        __m256i sums = sums_of(count);
+        _mm256_storeu_si256((__m256i *)(s->newlines_before + i),
+                            _mm256_add_epi32(before, _mm256_sub_epi32(sums, count)));
+        before = _mm256_add_epi32(before, _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7)));
+        unsigned left = _mm512_test_epi64_mask(both, both);
+        left &= words - i < AT_ONCE ? (1u << (words - i)) - 1 : ~0u;
+        _mm512_storeu_si512(mixed, both);
+        for (; left != 0; left &= left - 1) {
+            size_t k = (size_t)__builtin_ctz(left);
+            done = take_from(s, i + k, mixed[k], done, fill_wide);
+        }
+    }
 }
 
 TARGET_AVX512 static void take_avx512(struct shapes *s, const char *p, size_t n)
@@ -343,7 +381,7 @@ TARGET_AVX512 static void take_avx512(struct shapes *s, const char *p, size_t n)
         letters[at / WORD] = in_range_wide(v, 'a', 5) & ~exponent;
     }
     close_text(s, p, n);
-    finish(s, mixed_wide);
+    finish_wide(s);
 }
 #endif
 

@@ -13,7 +13,7 @@ enum {
     BLOCK = 32,
     LANES = 4,
     SHORT = 4 * BLOCK,
-    ENDS_AT_ONCE = 4, /* of a word */
+    ENDS_AT_ONCE = 2, /* of a word */
     ROUND = 64        /* lines cut before they get their numbers */
 };
 
@@ -73,16 +73,14 @@ TARGET_AVX2 static inline uint64_t hash_avx2(const char *shape, size_t n)
     return finish(lane, n);
 }
 
-/* Up to WIDE_MAX bytes in rounds of AES, which mix best for their price. */
+/* Up to WIDE_MAX bytes in rounds of AES, which mix best for their price. What is another round's key is mixed
+ * by the next ones. */
 TARGET_AVX512 static inline __m128i mix_wide(const char *p, size_t n, __m128i seed)
 {
     const __m512i count = _mm512_set1_epi8((char)n);
-    const __m512i key = _mm512_broadcast_i32x4(seed);
-    __m512i a = _mm512_aesenc_epi128(wide_first(p, 0, count), key);
-    __m512i b = _mm512_aesenc_epi128(wide_first(p, 64, count), key);
-    __m512i c = _mm512_aesenc_epi128(wide_first(p, 128, count), key);
-    __m512i d = _mm512_aesenc_epi128(wide_first(p, 192, count), key);
-    a = _mm512_aesenc_epi128(_mm512_aesenc_epi128(a, b), _mm512_aesenc_epi128(c, d));
+    __m512i a = _mm512_aesenc_epi128(wide_first(p, 0, count), wide_first(p, 64, count));
+    __m512i b = _mm512_aesenc_epi128(wide_first(p, 128, count), wide_first(p, 192, count));
+    a = _mm512_aesenc_epi128(a, b);
     __m256i half = _mm256_aesenc_epi128(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
     __m128i sum = _mm_aesenc_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
     return _mm_aesenc_si128(sum, _mm_xor_si128(seed, _mm_cvtsi64_si128((long long)n)));
@@ -92,7 +90,7 @@ TARGET_AVX512 static inline uint64_t hash_avx512(const char *shape, size_t n)
 {
     __m128i sum = _mm_set_epi64x((long long)KEY_FIRST, (long long)KEY_STEP);
     sum = mix_wide(shape, n <= WIDE_MAX ? n : WIDE_MAX, sum);
-    if (n > WIDE_MAX) { /* one or two bytes of the longest are not taken */
+    if (__builtin_expect(n > WIDE_MAX, false)) { /* one or two bytes of the longest are not taken */
         sum = mix_wide(shape + WIDE_MAX, n - WIDE_MAX <= WIDE_MAX ? n - WIDE_MAX : WIDE_MAX, sum);
         sum = _mm_xor_si128(sum, _mm_cvtsi64_si128((long long)n));
     }
