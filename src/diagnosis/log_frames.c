@@ -78,7 +78,8 @@ struct batch {
     struct shape_line lines[LINES_AHEAD];
     struct shape_entry *entries[LINES_AHEAD]; /* NULL: not known */
     uint64_t useful;                          /* bit i: line i may be of use to someone */
-    uint64_t bars; /* of those, the lines that are a bar and nothing else by their shape */
+    uint64_t bars;    /* of those, the lines that are a bar and nothing else by their shape */
+    uint64_t borders; /* the first and the last line of a frame */
 };
 
 /* Looks the lines of a batch up: most have a shape that is known to be of no use to anyone. The first and the
@@ -101,6 +102,7 @@ static void weigh(struct log_reader *r, const struct frame *frame, struct batch 
                                                              << (b->count - 1);
     b->useful = (~found.idle | borders) & ~0ull >> (LINES_AHEAD - b->count);
     b->bars = found.alone & ~borders;
+    b->borders = borders;
 }
 
 /* The short way through read_known() for the bars of a batch, while nobody wants all lines: passes over
@@ -150,7 +152,14 @@ static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor
         const struct shape_line *line = &b->lines[i];
         cursor->at = line->at;
         cursor->newlines = cursor->before + shapes_newlines(r->frame_shapes, cursor->at);
-        TRY(log_line_visit(r, cursor, line, b->entries[i], err));
+        struct shape_entry *entry = b->entries[i];
+        if (!all && entry != NULL && entry->by_place && ((b->bars | b->borders) >> i & 1) == 0) {
+            struct piece piece = frame_piece(cursor, line->n);
+            log_line_by_place(r, &piece, entry);
+            left &= left - 1;
+            continue;
+        }
+        TRY(log_line_visit(r, cursor, line, entry, err));
         if (!all && log_reader_wants_lines(r)) {
             *at = line->at + line->n + 1;
             return ST_OK;

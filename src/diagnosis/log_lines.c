@@ -188,6 +188,7 @@ struct candidates {
     size_t count;
     struct shape_entry *fresh; /* entry to be filled, or NULL */
     struct shape_entry *shape; /* entry of its shape, or NULL */
+    bool line;                 /* it is a whole line, and comes for the first time */
 };
 
 /* True when lines of the shape have metrics or a bar at known places; patterns may match beside, but none that
@@ -239,20 +240,67 @@ static void handle_by_place(struct log_reader *r, const struct piece *piece,
     run_reader_by_place(r->run, shape, piece, r->file_rank);
 }
 
+/*
+ * Bars say the same thing over and over, and a long log has millions. After the first LOG_BARS_EXACT of
+ * a file one in LOG_BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
+ * another mark beside and is always read.
+ */
+static bool is_passed_over(uint64_t bar)
+{
+    return bar > LOG_BARS_EXACT && bar % LOG_BAR_STRIDE != 0;
+}
+
+static bool passes_over_bar(struct log_reader *r, const struct piece *piece,
+                            struct shape_entry *shape)
+{
+    bool pass = is_passed_over(++r->bars) && !log_reader_wants_lines(r);
+    r->waiting_bar.text.p = NULL;
+    if (pass) {
+        r->waiting_bar = *piece;
+        r->waiting_shape = shape;
+    }
+    return pass;
+}
+
+/* What comes before a line is read, of which `ids` match: bars that may be are passed over (false), and the
+ * one that waits is read before anything that can end a run. This must not depend on candidates: which of
+ * them are known to match, and which not, depends on what is known of shapes. */
+static bool begin_line(struct log_reader *r, const struct piece *piece, struct shape_entry *shape,
+                       size_t count, size_t first, size_t last, bool wanted)
+{
+    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    if (count == 1 && first == bar) {
+        return !passes_over_bar(r, piece, shape);
+    }
+    if (wanted || (count != 0 && last > bar)) {
+        log_line_waiting_bar(r);
+    }
+    return true;
+}
+
 /* One piece; without candidates only when a reader wants every line. */
 static void handle_piece(struct log_reader *r, const struct piece *piece,
                          const struct candidates *known)
 {
+    const bool wanted = log_reader_wants_lines(r);
     struct line_context c;
-    if (known->shape != NULL && known->shape->by_place && !log_reader_wants_lines(r)) {
-        handle_by_place(r, piece, known->shape);
+    if (known->shape != NULL && known->shape->by_place && !wanted) {
+        const struct shape_entry *e = known->shape;
+        if (!known->line ||
+            begin_line(r, piece, known->shape, e->count, e->ids[0], e->ids[e->count - 1], false)) {
+            handle_by_place(r, piece, known->shape);
+        }
         return;
     }
     struct scan_hit *hits = known->hits;
     size_t hit = known->count != 0 ? hits[0].hit : piece->text.n;
     set_context(r, &c, piece, hit < piece->text.n ? hit : piece->text.n);
     size_t count = confirm_hits(r, &c, hits, known->count, known->fresh);
-    if (count == 0 && !log_reader_wants_lines(r)) {
+    if (known->line && !begin_line(r, piece, known->shape, count, count != 0 ? hits[0].id : 0,
+                                   count != 0 ? hits[count - 1].id : 0, wanted)) {
+        return;
+    }
+    if (count == 0 && !wanted) {
         return;
     }
     set_prefix(r, &c);
@@ -295,26 +343,12 @@ void log_line_waiting_bar(struct log_reader *r)
                  &(struct candidates){.hits = &hit, .count = 1, .shape = r->waiting_shape});
 }
 
-/*
- * Bars say the same thing over and over, and a long log has millions. After the first LOG_BARS_EXACT of
- * a file one in LOG_BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
- * another mark beside and is always read.
- */
-static bool is_passed_over(uint64_t bar)
+void log_line_by_place(struct log_reader *r, const struct piece *piece, struct shape_entry *shape)
 {
-    return bar > LOG_BARS_EXACT && bar % LOG_BAR_STRIDE != 0;
-}
-
-static bool passes_over_bar(struct log_reader *r, const struct piece *piece,
-                            struct shape_entry *shape)
-{
-    bool pass = is_passed_over(++r->bars) && !log_reader_wants_lines(r);
-    r->waiting_bar.text.p = NULL;
-    if (pass) {
-        r->waiting_bar = *piece;
-        r->waiting_shape = shape;
+    if (shape->ids[shape->count - 1] > scanner_mark_id(r->scanner, MARK_PROGRESS)) {
+        log_line_waiting_bar(r);
     }
-    return pass;
+    handle_by_place(r, piece, shape);
 }
 
 /* Candidates of a line whose shape has an entry. */
@@ -356,28 +390,6 @@ static enum status scan_line(struct log_reader *r, const struct piece *piece,
     return ST_OK;
 }
 
-/* A line with what is known of it: to the readers, when it is of use to one. */
-static void read_known(struct log_reader *r, const struct piece *piece, struct candidates *known)
-{
-    bool wanted = log_reader_wants_lines(r);
-    if (known->count == 0 && !wanted) {
-        return;
-    }
-    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
-    if (known->count == 1 && known->hits[0].id == bar) {
-        if (known->fresh != NULL) {
-            learn(r, known->fresh, known->hits[0].id, true);
-            known->fresh = NULL;
-        }
-        if (passes_over_bar(r, piece, known->shape)) {
-            return;
-        }
-    } else if (wanted || known->hits[known->count - 1].id > bar) {
-        log_line_waiting_bar(r);
-    }
-    handle_piece(r, piece, known);
-}
-
 static enum status read_line(struct log_reader *r, const struct piece *piece,
                              const struct shape_line *line, struct shape_entry *entry,
                              struct err *err)
@@ -390,7 +402,10 @@ static enum status read_line(struct log_reader *r, const struct piece *piece,
     } else {
         TRY(scan_line(r, piece, line, entry, &known, err));
     }
-    read_known(r, piece, &known);
+    if (known.count != 0 || log_reader_wants_lines(r)) {
+        known.line = true;
+        handle_piece(r, piece, &known);
+    }
     return ST_OK;
 }
 

@@ -70,6 +70,9 @@ enum status log_line_visit(struct log_reader *r, struct frame_cursor *cursor,
                            const struct shape_line *line, struct shape_entry *entry,
                            struct err *err) MUST_USE;
 
+/* The short way for a line of a shape that is read by place and no bar alone, while nobody wants all lines. */
+void log_line_by_place(struct log_reader *r, const struct piece *piece, struct shape_entry *shape);
+
 /* Reads the bar that was passed over last: when something else happens, and at a frame's end. */
 void log_line_waiting_bar(struct log_reader *r);
 
