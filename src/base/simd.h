@@ -6,6 +6,12 @@
 #ifndef ASSAY_BASE_SIMD_H
 #define ASSAY_BASE_SIMD_H
 
+#include <stdbool.h>
+
+#if defined(__x86_64__)
+# include <cpuid.h>
+#endif
+
 enum simd {
     SIMD_NONE = 0, /* what every processor can that we run on */
     SIMD_AVX2,
@@ -20,6 +26,18 @@ enum simd {
       "popcnt")))
 #endif
 
+#if defined(__x86_64__)
+/* AES on wide vectors, which older compilers cannot ask for by name. Intel SDM, CPUID leaf 7. */
+static inline bool simd_has_vaes(void)
+{
+    unsigned a;
+    unsigned b;
+    unsigned c;
+    unsigned d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 9 & 1) != 0;
+}
+#endif
+
 static inline enum simd simd_best(void)
 {
 #if defined(__x86_64__)
@@ -28,7 +46,7 @@ static inline enum simd simd_best(void)
     }
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("vaes")) {
+        __builtin_cpu_supports("avx512vpopcntdq") && simd_has_vaes()) {
         return SIMD_AVX512;
     }
     return SIMD_AVX2;
