@@ -12,7 +12,8 @@
  * captures are taken when somebody asks. */
 struct slot {
     struct event event;
-    char text[EVENT_TEXT_MAX + 1];
+    size_t text_n;
+    char text[EVENT_TEXT_MAX + 1]; /* text_n bytes, NULs among them as they may be */
     uint64_t sequence;
 };
 
@@ -114,6 +115,14 @@ static struct event event_of(const struct pattern *pattern, const struct line_co
                           .moment = line->moment};
 }
 
+/* The slot of event number `n`. */
+static struct slot *next_slot(const struct event_store *s, struct bucket *b, uint64_t n)
+{
+    struct slot *slot = &b->last[(n - EVENTS_FIRST) % EVENTS_LAST];
+    slot->sequence = s->sequence;
+    return slot;
+}
+
 /* The place for the next event of a bucket; *ret_sequence is where its sequence number goes. */
 static struct event *place(struct event_store *s, struct bucket *b, const struct line_context *line)
 {
@@ -136,9 +145,9 @@ static struct event *place(struct event_store *s, struct bucket *b, const struct
     if (b->last == NULL) {
         b->last = arena_array(s->arena, EVENTS_LAST, sizeof *b->last);
     }
-    struct slot *slot = &b->last[(n - EVENTS_FIRST) % EVENTS_LAST];
+    struct slot *slot = next_slot(s, b, n);
     slot->event = event_of(b->pattern, line);
-    slot->sequence = s->sequence;
+    slot->text_n = text.n;
     copy_text(slot->text, text);
     slot->event.text = slot->text;
     return &slot->event;
@@ -154,6 +163,28 @@ void event_store_hit(struct event_store *s, size_t pattern, const struct line_co
                                             &e->captures);
         e->explain = error_explain(s->errors, s->arena, str_of(e->text));
     }
+}
+
+bool event_store_hit_again(struct event_store *s, size_t pattern, const struct bare_line *line)
+{
+    struct bucket *b = &s->buckets[pattern];
+    const struct piece *piece = line->piece;
+    if (b->last == NULL || piece->text.n > EVENT_TEXT_MAX) {
+        return false;
+    }
+    s->sequence++;
+    struct slot *slot = next_slot(s, b, b->total.count++);
+    slot->event = (struct event){.pattern = b->pattern,
+                                 .source = line->source,
+                                 .line = piece->line,
+                                 .offset = piece->offset,
+                                 .time = NAN,
+                                 .rank = line->rank,
+                                 .file = line->file,
+                                 .moment = line->moment};
+    slot->text_n = piece->text.n;
+    memcpy(slot->text, piece->text.p, piece->text.n);
+    return true;
 }
 
 static struct bucket *synthetic_bucket(struct event_store *s, const struct pattern *p)
@@ -211,7 +242,9 @@ static void collect(struct event_store *s, struct bucket *b, struct arena *a,
     for (size_t i = 0; i < EVENTS_LAST && i < more; i++) {
         struct slot *slot = &b->last[i];
         struct event e = slot->event;
-        e.text = arena_strdup(a, slot->text);
+        char *copy = arena_alloc(a, slot->text_n + 1);
+        copy_text(copy, (struct str){.p = slot->text, .n = slot->text_n});
+        e.text = copy;
         if (!b->synthetic) {
             size_t index = (size_t)(b->pattern - s->patterns);
             e.capture_count = confirm_captures(s->confirm, index, str_of(e.text), a, &e.captures);

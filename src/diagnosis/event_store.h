@@ -50,6 +50,19 @@ bool event_store_confirm(struct event_store *s, size_t pattern, const struct lin
 /* Counts and keeps a confirmed hit. */
 void event_store_hit(struct event_store *s, size_t pattern, const struct line_context *line);
 
+/* A line without a prefix. */
+struct bare_line {
+    const struct piece *piece;
+    const char *source;
+    int file;
+    int rank; /* of the file */
+    double moment;
+};
+
+/* event_store_hit() for such a line when there are many events of the pattern already, of which the last ones
+ * alone are kept. False, and nothing is done, before. */
+bool event_store_hit_again(struct event_store *s, size_t pattern, const struct bare_line *line);
+
 /* An event that one of our readers made, with its captures. `where` is the line it stands for;
  * everything is copied. NULL or empty captures are dropped. */
 void event_store_add(struct event_store *s, const struct pattern *synthetic,

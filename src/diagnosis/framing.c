@@ -300,7 +300,8 @@ bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_fr
 
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame)
 {
-    *c = (struct frame_cursor){.frame = frame, .newlines = frame->framer->base_newlines};
+    const uint64_t before = frame->framer->base_newlines;
+    *c = (struct frame_cursor){.frame = frame, .newlines = before, .before = before};
 }
 
 struct piece frame_piece(struct frame_cursor *c, size_t n)

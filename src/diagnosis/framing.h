@@ -46,6 +46,7 @@ struct frame_cursor {
     const struct frame *frame;
     size_t at;         /* where the next piece begins */
     uint64_t newlines; /* before `at` */
+    uint64_t before;   /* newlines before the frame */
     size_t cut_next;   /* index of the first removed sequence after `at` */
     uint64_t removed;  /* bytes removed before `at` */
 };

@@ -9,35 +9,46 @@
 
 #if defined(__x86_64__)
 # include <immintrin.h>
-# define AVX2 __attribute__((target("avx2")))
 #endif
 
 enum {
     WORD = 64,
     BLOCK = 32,
-    FRONT = 32, /* bytes in front of the text */
-    LANES = 4,
-    SHORT = 4 * BLOCK
+    FRONT = 64, /* bytes in front of the text */
+    AT_ONCE = 8 /* words */
 };
 
-struct shapes *shapes_new(struct arena *a, size_t capacity)
+struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
 {
-    size_t words = capacity / WORD + 3;
+    size_t words = capacity / WORD + 3 + AT_ONCE;
     struct shapes *s = arena_alloc(a, sizeof *s);
+    s->simd = simd;
     char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN);
     memset(text, '\n', FRONT);
     s->text = text + FRONT;
     s->ends = arena_array(a, words, sizeof *s->ends);
+    s->newlines = arena_array(a, words, sizeof *s->newlines);
+    s->newlines_before = arena_array(a, words, sizeof *s->newlines_before);
     s->digits = arena_array(a, words, sizeof *s->digits);
     s->letters = arena_array(a, words, sizeof *s->letters);
     s->hex = arena_array(a, words, sizeof *s->hex);
     return s;
 }
 
-/* In a shape: '0' is any digit. */
+/* The bytes of words in a shape, where '0' is any digit. */
 static bool is_word(unsigned char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '0' || c == '_';
+    static const bool word[256] = {
+        ['0'] = true, ['_'] = true, ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true,
+        ['E'] = true, ['F'] = true, ['G'] = true, ['H'] = true, ['I'] = true, ['J'] = true,
+        ['K'] = true, ['L'] = true, ['M'] = true, ['N'] = true, ['O'] = true, ['P'] = true,
+        ['Q'] = true, ['R'] = true, ['S'] = true, ['T'] = true, ['U'] = true, ['V'] = true,
+        ['W'] = true, ['X'] = true, ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true,
+        ['c'] = true, ['d'] = true, ['e'] = true, ['f'] = true, ['g'] = true, ['h'] = true,
+        ['i'] = true, ['j'] = true, ['k'] = true, ['l'] = true, ['m'] = true, ['n'] = true,
+        ['o'] = true, ['p'] = true, ['q'] = true, ['r'] = true, ['s'] = true, ['t'] = true,
+        ['u'] = true, ['v'] = true, ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true};
+    return word[c];
 }
 
 static uint64_t hex_digits(const struct shapes *s, size_t word)
@@ -115,47 +126,114 @@ static void take_run(struct shapes *s, size_t from, size_t to)
     s->hex[from / WORD + 1] |= shift != 0 ? bits >> (WORD - shift) : 0;
 }
 
-/* Where a letter stands beside a digit, there may be a hexadecimal number. */
-static void take_hex(struct shapes *s)
+/* '1's where the bits are set in 64 bytes. */
+typedef void fill_run(char *p, uint64_t run);
+
+static inline void fill_plain(char *p, uint64_t run)
 {
-    size_t words = s->n / WORD + 1;
-    memset(s->hex, 0, (words + 1) * sizeof *s->hex);
-    size_t done = 0;
-    for (size_t i = 0; i < words; i++) {
-        uint64_t d = s->digits[i];
-        uint64_t l = s->letters[i];
-        uint64_t mixed = (d & (l >> 1 | s->letters[i + 1] << 63)) |
-                         (l & (d >> 1 | s->digits[i + 1] << 63));
-        if (done > i * WORD) { /* a run that began in the word before */
-            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
+    size_t from = (size_t)__builtin_ctzll(run);
+    fill_ones(p + from, (size_t)__builtin_popcountll(run));
+}
+
+/* take_run() for a run that lies inside a word. One branch at the end: most runs are numbers. */
+static inline __attribute__((always_inline)) void take_short_run(struct shapes *s, size_t word,
+                                                                 unsigned from, unsigned to,
+                                                                 fill_run *fill)
+{
+    char *text = s->text + word * WORD;
+    uint64_t run = ~(~0ull << to) & ~0ull << from;
+    uint64_t letters = s->letters[word] & run;
+    unsigned char before = (unsigned char)text[(ptrdiff_t)from - 1];
+    bool beside = is_word((unsigned char)text[to]) | (is_word(before) & (before != 'x'));
+    bool exponent = ((letters & (letters - 1)) == 0) & ((letters >> from & 1) == 0) &
+                    (text[__builtin_ctzll(letters)] == 'e');
+    if ((to - from >= SHAPE_HEX_MIN) & !beside & !exponent) {
+        fill(text, run);
+        s->hex[word] |= run;
+    }
+}
+
+/* The runs of a word in which a letter stands beside a digit, at the bits of `mixed`. Where the last one
+ * ends, when it goes on behind the word; else 0. */
+static inline __attribute__((always_inline)) size_t take_word(struct shapes *s, size_t word,
+                                                              uint64_t mixed, fill_run *fill)
+{
+    const uint64_t other = ~hex_digits(s, word);
+    while (mixed != 0) {
+        unsigned at = (unsigned)__builtin_ctzll(mixed);
+        uint64_t below = other & ~(~0ull << at);
+        uint64_t above = other & ~0ull << at;
+        unsigned to;
+        if (below != 0 && above != 0) {
+            to = (unsigned)__builtin_ctzll(above);
+            take_short_run(s, word, WORD - (unsigned)__builtin_clzll(below), to, fill);
+        } else {
+            size_t end = run_end(s, word * WORD + at);
+            take_run(s, run_begin(s, word * WORD + at), end);
+            if (end >= (word + 1) * WORD) {
+                return end;
+            }
+            to = end % WORD;
         }
-        while (mixed != 0) {
-            size_t at = i * WORD + (size_t)__builtin_ctzll(mixed);
-            done = run_end(s, at);
-            take_run(s, run_begin(s, at), done);
-            mixed &= done < (i + 1) * WORD ? ~0ull << done % WORD : 0;
+        mixed &= ~0ull << to;
+    }
+    return 0;
+}
+
+/* A word with hexadecimal digits beside each other; `done` is where the last run ended. Gives the new one. */
+static inline size_t take_from(struct shapes *s, size_t word, uint64_t mixed, size_t done,
+                               fill_run *fill)
+{
+    if (done > word * WORD) { /* a run that began in a word before */
+        mixed &= done < (word + 1) * WORD ? ~0ull << done % WORD : 0;
+    }
+    size_t end = take_word(s, word, mixed, fill);
+    return end != 0 ? end : done;
+}
+
+/* Where a letter stands beside a digit, there may be a hexadecimal number. Counts '\n' on the way. */
+static void finish(struct shapes *s)
+{
+    const size_t words = s->n / WORD + 1;
+    const uint64_t *digits = s->digits;
+    const uint64_t *letters = s->letters;
+    size_t done = 0;
+    uint32_t count = 0;
+    memset(s->hex, 0, (words + 1) * sizeof *s->hex);
+    for (size_t i = 0; i < words; i++) {
+        uint64_t mixed = (digits[i] & (letters[i] >> 1 | letters[i + 1] << 63)) |
+                         (letters[i] & (digits[i] >> 1 | digits[i + 1] << 63));
+        s->newlines_before[i] = count;
+        count += (uint32_t)__builtin_popcountll(s->newlines[i]);
+        if (mixed != 0) {
+            done = take_from(s, i, mixed, done, fill_plain);
         }
     }
 }
 
 /* Ends the text and the sets at n. */
-static void close_text(struct shapes *s, size_t n)
+static void close_text(struct shapes *s, const char *p, size_t n)
 {
+    if (n != 0 && p[n - 1] == 'e') { /* no exponent: what stands behind is not of the text */
+        s->letters[(n - 1) / WORD] |= 1ull << (n - 1) % WORD;
+    }
     size_t word = n / WORD;
     uint64_t below = ~(~0ull << n % WORD);
     s->n = n;
     memset(s->text + n, '\n', SHAPE_MARGIN);
     s->ends[word] = (s->ends[word] & below) | 1ull << n % WORD;
+    s->newlines[word] &= below;
     s->digits[word] &= below;
     s->letters[word] &= below;
     s->digits[word + 1] = 0;
     s->letters[word + 1] = 0;
 }
 
-void shapes_take_plain(struct shapes *s, const char *p, size_t n)
+static void take_plain(struct shapes *s, const char *p, size_t n)
 {
     for (size_t i = 0; i <= n / WORD; i++) {
         s->ends[i] = 0;
+        s->newlines[i] = 0;
         s->digits[i] = 0;
         s->letters[i] = 0;
     }
@@ -165,35 +243,36 @@ void shapes_take_plain(struct shapes *s, const char *p, size_t n)
         bool digit = p[i] >= '0' && p[i] <= '9';
         bool letter = p[i] >= 'a' && p[i] <= 'f' && !(p[i] == 'e' && i + 1 < n && p[i + 1] == '-');
         s->ends[i / WORD] |= end ? bit : 0;
+        s->newlines[i / WORD] |= p[i] == '\n' ? bit : 0;
         s->digits[i / WORD] |= digit ? bit : 0;
         s->letters[i / WORD] |= letter ? bit : 0;
         s->text[i] = end ? '\n' : digit ? '0' : p[i];
     }
-    close_text(s, n);
-    take_hex(s);
+    close_text(s, p, n);
+    finish(s);
 }
 
 #if defined(__x86_64__)
-AVX2 static inline uint64_t lanes(__m256i v)
+TARGET_AVX2 static inline uint64_t lanes(__m256i v)
 {
     return (uint32_t)_mm256_movemask_epi8(v);
 }
 
 /* Lanes of the bytes from `low` to `low` + span. */
-AVX2 static inline __m256i in_range(__m256i v, char low, char span)
+TARGET_AVX2 static inline __m256i in_range(__m256i v, char low, char span)
 {
     __m256i above = _mm256_sub_epi8(v, _mm256_set1_epi8(low));
     return _mm256_cmpeq_epi8(_mm256_min_epu8(above, _mm256_set1_epi8(span)), above);
 }
 
 /* 32 bytes into the sets at `shift` of the word. */
-AVX2 static inline void take_block(struct shapes *s, const char *p, size_t at, int shift)
+TARGET_AVX2 static inline void take_block(struct shapes *s, const char *p, size_t at, int shift)
 {
     const __m256i newline = _mm256_set1_epi8('\n');
     __m256i v = _mm256_loadu_si256((const __m256i *)(p + at));
     __m256i next = _mm256_loadu_si256((const __m256i *)(p + at + 1));
-    __m256i end = _mm256_or_si256(_mm256_cmpeq_epi8(v, newline),
-                                  _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\r')));
+    __m256i line_feed = _mm256_cmpeq_epi8(v, newline);
+    __m256i end = _mm256_or_si256(line_feed, _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\r')));
     __m256i digit = in_range(v, '0', 9);
     __m256i exponent = _mm256_and_si256(_mm256_cmpeq_epi8(v, _mm256_set1_epi8('e')),
                                         _mm256_cmpeq_epi8(next, _mm256_set1_epi8('-')));
@@ -202,36 +281,123 @@ AVX2 static inline void take_block(struct shapes *s, const char *p, size_t at, i
     v = _mm256_blendv_epi8(v, _mm256_set1_epi8('0'), digit);
     _mm256_storeu_si256((__m256i *)(s->text + at), v);
     s->ends[at / WORD] |= lanes(end) << shift;
+    s->newlines[at / WORD] |= lanes(line_feed) << shift;
     s->digits[at / WORD] |= lanes(digit) << shift;
     s->letters[at / WORD] |= lanes(letter) << shift;
 }
 
-AVX2 static void sort_avx2(struct shapes *s, const char *p, size_t n)
+TARGET_AVX2 static void take_avx2(struct shapes *s, const char *p, size_t n)
 {
     for (size_t at = 0; at <= n; at += WORD) {
         s->ends[at / WORD] = 0;
+        s->newlines[at / WORD] = 0;
         s->digits[at / WORD] = 0;
         s->letters[at / WORD] = 0;
         take_block(s, p, at, 0);
         take_block(s, p, at + BLOCK, BLOCK);
     }
+    close_text(s, p, n);
+    finish(s);
+}
+
+TARGET_AVX512 static inline uint64_t in_range_wide(__m512i v, char low, char span)
+{
+    return _mm512_cmple_epu8_mask(_mm512_sub_epi8(v, _mm512_set1_epi8(low)),
+                                  _mm512_set1_epi8(span));
+}
+
+TARGET_AVX512 static inline void fill_wide(char *p, uint64_t run)
+{
+    _mm512_mask_storeu_epi8(p, run, _mm512_set1_epi8('1'));
+}
+
+/* `bits` moved down by one, with the lowest of the next word on top. */
+TARGET_AVX512 static inline __m512i next_bits(const uint64_t *bits)
+{
+    return _mm512_or_si512(_mm512_srli_epi64(_mm512_loadu_si512(bits), 1),
+                           _mm512_slli_epi64(_mm512_loadu_si512(bits + 1), 63));
+}
+
+/* Of eight counts, the sums up to each. */
+TARGET_AVX512 static inline __m256i sums_of(__m256i count)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    count = _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 7));
+    count = _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 6));
+    return _mm256_add_epi32(count, _mm256_alignr_epi32(count, zero, 4));
+}
+
+/* finish() for eight words at a time: few have a number. */
+TARGET_AVX512 static void finish_wide(struct shapes *s)
+{
+    const size_t words = s->n / WORD + 1;
+    size_t done = 0;
+    __m256i before = _mm256_setzero_si256();
+    memset(s->hex, 0, (words + 1) * sizeof *s->hex);
+    for (size_t i = 0; i < words; i += AT_ONCE) {
+        uint64_t mixed[AT_ONCE];
+        __m512i digits = _mm512_loadu_si512(s->digits + i);
+        __m512i letters = _mm512_loadu_si512(s->letters + i);
+        __m512i both = _mm512_or_si512(_mm512_and_si512(digits, next_bits(s->letters + i)),
+                                       _mm512_and_si512(letters, next_bits(s->digits + i)));
+        __m256i count = _mm512_cvtepi64_epi32(
+            _mm512_popcnt_epi64(_mm512_loadu_si512(s->newlines + i)));
+        __m256i sums = sums_of(count);
+        _mm256_storeu_si256((__m256i *)(s->newlines_before + i),
+                            _mm256_add_epi32(before, _mm256_sub_epi32(sums, count)));
+        before = _mm256_add_epi32(before, _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7)));
+        unsigned left = _mm512_test_epi64_mask(both, both);
+        left &= words - i < AT_ONCE ? (1u << (words - i)) - 1 : ~0u;
+        _mm512_storeu_si512(mixed, both);
+        for (; left != 0; left &= left - 1) {
+            size_t k = (size_t)__builtin_ctz(left);
+            done = take_from(s, i + k, mixed[k], done, fill_wide);
+        }
+    }
+}
+
+TARGET_AVX512 static void take_avx512(struct shapes *s, const char *p, size_t n)
+{
+    const __m512i newline = _mm512_set1_epi8('\n');
+    char *restrict text = s->text;
+    uint64_t *restrict ends = s->ends;
+    uint64_t *restrict newlines = s->newlines;
+    uint64_t *restrict digits = s->digits;
+    uint64_t *restrict letters = s->letters;
+    for (size_t at = 0; at <= n; at += WORD) {
+        __m512i v = _mm512_loadu_si512(p + at);
+        __m512i next = _mm512_loadu_si512(p + at + 1);
+        uint64_t line_feed = _mm512_cmpeq_epi8_mask(v, newline);
+        uint64_t end = line_feed | _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('\r'));
+        uint64_t digit = in_range_wide(v, '0', 9);
+        uint64_t exponent = _mm512_mask_cmpeq_epi8_mask(
+            _mm512_cmpeq_epi8_mask(v, _mm512_set1_epi8('e')), next, _mm512_set1_epi8('-'));
+        v = _mm512_mask_blend_epi8(end, v, newline);
+        v = _mm512_mask_blend_epi8(digit, v, _mm512_set1_epi8('0'));
+        _mm512_storeu_si512(text + at, v);
+        ends[at / WORD] = end;
+        newlines[at / WORD] = line_feed;
+        digits[at / WORD] = digit;
+        letters[at / WORD] = in_range_wide(v, 'a', 5) & ~exponent;
+    }
+    close_text(s, p, n);
+    finish_wide(s);
 }
 #endif
 
 void shapes_take(struct shapes *s, const char *p, size_t n)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        sort_avx2(s, p, n);
-        if (n != 0 && p[n - 1] == 'e') { /* what stands behind is not of the text */
-            s->letters[(n - 1) / WORD] |= 1ull << (n - 1) % WORD;
-        }
-        close_text(s, n);
-        take_hex(s);
+    if (s->simd == SIMD_AVX512) {
+        take_avx512(s, p, n);
+        return;
+    }
+    if (s->simd == SIMD_AVX2) {
+        take_avx2(s, p, n);
         return;
     }
 #endif
-    shapes_take_plain(s, p, n);
+    take_plain(s, p, n);
 }
 
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
@@ -241,128 +407,4 @@ bool shapes_have_hex(const struct shapes *s, size_t at, size_t n)
         any |= bits_at(s->hex, at + i, n - i);
     }
     return any != 0;
-}
-
-#define MIX_0 0x165667b19e3779f9u
-#define MIX_1 0x85ebca77c2b2ae63u
-#define MIX_2 0x27d4eb2f165667c5u
-#define MIX_3 0x9fb21c651e98df25u
-
-static inline uint64_t finish(const uint64_t lane[LANES], size_t n)
-{
-    uint64_t h = lane[0] * MIX_0 + lane[1] * MIX_1 + (lane[2] ^ lane[0] >> 32) * MIX_2 +
-                 (lane[3] ^ lane[1] >> 32) * MIX_3 + n;
-    h = (h ^ h >> 31) * MIX_0;
-    return h ^ h >> 29;
-}
-
-#if defined(__x86_64__)
-# define KEY_FIRST 0x9e3779b185ebca87u
-# define KEY_STEP  0xc2b2ae3d27d4eb4fu
-
-# define ROW 255, 255, 255, 255, 255, 255, 255, 255
-/* Loaded at SHORT - k, the first k of SHORT bytes are set. */
-static const unsigned char keep_first[2 * SHORT] = {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW,
-                                                    ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW};
-
-/* XXH3's accumulation (github.com/Cyan4973/xxHash): per 8 bytes the product of the two keyed halves,
- * and the 8 bytes to the neighbour. */
-AVX2 static inline __m256i add_block(__m256i sum, __m256i v, __m256i key)
-{
-    __m256i keyed = _mm256_xor_si256(v, key);
-    __m256i product = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
-    return _mm256_add_epi64(_mm256_add_epi64(sum, product), _mm256_shuffle_epi32(v, 0x4e));
-}
-
-AVX2 static inline __m256i load(const void *p)
-{
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-/* SHORT bytes at a time, whatever the length: branches that go either way cost more. */
-AVX2 static inline uint64_t hash_avx2(const char *shape, size_t n)
-{
-    const __m256i step = _mm256_set1_epi64x((long long)KEY_STEP);
-    __m256i key = _mm256_set1_epi64x((long long)KEY_FIRST);
-    __m256i sum = _mm256_setzero_si256();
-    for (size_t at = 0; at <= n; at += SHORT) {
-        size_t left = n - at < SHORT ? n - at : SHORT;
-        const unsigned char *keep = keep_first + SHORT - left;
-        for (size_t i = 0; i < SHORT; i += BLOCK) {
-            __m256i v = _mm256_and_si256(load(shape + at + i), load(keep + i));
-            sum = add_block(sum, v, key);
-            key = _mm256_add_epi64(key, step);
-        }
-    }
-    uint64_t lane[LANES];
-    _mm256_storeu_si256((__m256i *)lane, sum);
-    return finish(lane, n);
-}
-#endif
-
-static uint64_t hash_plain(const char *shape, size_t n)
-{
-    uint64_t lane[LANES] = {0};
-    for (size_t at = 0; at < n; at += sizeof lane[0]) {
-        uint64_t v = 0;
-        memcpy(&v, shape + at, n - at < sizeof v ? n - at : sizeof v);
-        size_t i = at / sizeof v % LANES;
-        lane[i] = (lane[i] ^ v) * MIX_1;
-        lane[i] ^= lane[i] >> 32;
-    }
-    return finish(lane, n);
-}
-
-uint64_t shape_hash(const char *shape, size_t n)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        return hash_avx2(shape, n);
-    }
-#endif
-    return hash_plain(shape, n);
-}
-
-/* shapes_lines() around one of the hashes, which the compiler puts in. */
-static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
-                                                              struct shape_line *lines, size_t max,
-                                                              uint64_t (*hash)(const char *shape,
-                                                                               size_t n))
-{
-    size_t count = 0;
-    size_t from = *at;
-    size_t word = from / WORD;
-    uint64_t ends = from < s->n ? s->ends[word] & ~0ull << from % WORD : 0;
-    while (from < s->n && count < max) {
-        while (ends == 0) { /* behind the text there is one */
-            ends = s->ends[++word];
-        }
-        size_t end = word * WORD + (size_t)__builtin_ctzll(ends);
-        ends &= ends - 1;
-        struct shape_line *line = &lines[count++];
-        line->at = (uint32_t)from;
-        line->n = (uint32_t)(end - from);
-        line->hash = line->n != 0 && line->n <= SHAPE_MAX ? hash(s->text + from, line->n) : 0;
-        from = end + 1;
-    }
-    *at = from;
-    return count;
-}
-
-#if defined(__x86_64__)
-AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
-                              size_t max)
-{
-    return cut_lines(s, at, lines, max, hash_avx2);
-}
-#endif
-
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max)
-{
-#if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        return lines_avx2(s, at, lines, max);
-    }
-#endif
-    return cut_lines(s, at, lines, max, hash_plain);
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/simd.h"
 
 enum {
     SHAPE_MARGIN = 128, /* bytes behind a text that are read with it and count for nothing */
@@ -27,21 +28,32 @@ enum {
 /* The shapes of all lines of a text, and where the lines end. */
 struct shapes {
     size_t n;
-    char *text;        /* n bytes and a margin; '\r' as '\n', and a '\n' in front */
-    uint64_t *ends;    /* bit sets over the bytes: '\n' and '\r', and one behind the text */
-    uint64_t *digits;  /* 0-9 */
-    uint64_t *letters; /* a-f */
-    uint64_t *hex;     /* of hexadecimal numbers */
+    char *text;                /* n bytes and a margin; '\r' as '\n', and a '\n' in front */
+    enum simd simd;            /* how they are made and cut */
+    uint64_t *ends;            /* bit sets over the bytes: '\n' and '\r', and one behind the text */
+    uint64_t *newlines;        /* '\n' alone */
+    uint32_t *newlines_before; /* of them, in front of each 64 bytes */
+    uint64_t *digits;          /* 0-9 */
+    uint64_t *letters;         /* a-f */
+    uint64_t *hex;             /* of hexadecimal numbers */
 };
 
 /* For texts of up to `capacity` bytes. */
-struct shapes *shapes_new(struct arena *a, size_t capacity) MUST_USE RETURNS_NONNULL;
+struct shapes *shapes_new(struct arena *a, size_t capacity,
+                          enum simd simd) MUST_USE RETURNS_NONNULL;
 
 /* SHAPE_MARGIN bytes behind the text must be readable. */
 void shapes_take(struct shapes *s, const char *p, size_t n);
 
-/* The same byte by byte, for processors without AVX2 and for tests. */
-void shapes_take_plain(struct shapes *s, const char *p, size_t n);
+/* '\n' in front of byte `at`, which may be the text's end. */
+static inline uint64_t shapes_newlines(const struct shapes *s, size_t at)
+{
+    uint64_t count = s->newlines_before[at / 64];
+    for (uint64_t w = s->newlines[at / 64] & ~(~0ull << at % 64); w != 0; w &= w - 1) {
+        count++;
+    }
+    return count;
+}
 
 /* A line of the text, without its end. */
 struct shape_line {
@@ -50,13 +62,16 @@ struct shape_line {
     uint32_t n;
 };
 
-/* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. */
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max);
+/* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. Those that
+ * are empty are left out unless `empty`. */
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
+                    bool empty);
 
 /* True when the line of `n` bytes at `at` has hexadecimal numbers. */
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);
 
-/* A number for a shape, to find it by. SHAPE_MARGIN bytes behind it must be readable. */
-uint64_t shape_hash(const char *shape, size_t n);
+/* A number for a shape, to find it by; another one at each level. SHAPE_MARGIN bytes behind it must be
+ * readable. */
+uint64_t shape_hash(enum simd simd, const char *shape, size_t n);
 
 #endif

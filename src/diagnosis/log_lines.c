@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * From frames to events: each interesting line goes to the event store and to the readers. Start at
+ * From lines to events: each interesting line goes to the event store and to the readers. Start at
  * handle_piece().
  */
 #include <math.h>
@@ -9,39 +9,8 @@
 #include "diagnosis/log_reader.h"
 
 enum {
-    LINE_CUT = 64 * 1024,
-    SNIFF_LINES = 12,
-    BINARY_SAMPLE = 2048,
-    BARS_EXACT = 4096,
-    BAR_STRIDE = 8,
-    LINES_AHEAD = 64 /* lines whose shapes are looked up together */
+    LINE_CUT = 64 * 1024
 };
-
-/* A kernel log given as a training log: most of its first lines have the kernel's form. */
-static void sniff(struct log_reader *r, const struct frame *frame)
-{
-    r->sniffed = true;
-    struct str text = {.p = frame->p, .n = frame->n < 8192 ? frame->n : 8192};
-    struct str line;
-    int lines = 0;
-    int kernel = 0;
-    while (lines < SNIFF_LINES && str_cut_line(&text, &line)) {
-        if (line.n != 0) {
-            lines++;
-            struct prefix p = prefix_parse(line, r->year);
-            kernel += p.kernel;
-            if (p.clock == CLOCK_WALL && isnan(r->first_time)) {
-                r->first_time = p.time;
-            }
-        }
-    }
-    if (kernel * 2 > lines) {
-        r->logs = LOG_TRAIN | LOG_KERNEL;
-        r->kernel = true;
-    }
-    r->has_kernel |= r->kernel;
-    r->has_train |= !r->kernel;
-}
 
 static void set_context(const struct log_reader *r, struct line_context *c,
                         const struct piece *piece, size_t hit)
@@ -73,11 +42,6 @@ static void set_prefix(struct log_reader *r, struct line_context *c)
         r->moment = c->prefix.time;
     }
     c->moment = r->moment;
-}
-
-static bool wants_lines(const struct log_reader *r)
-{
-    return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
 }
 
 /* Bit set of the marks among the hits of one piece. */
@@ -195,7 +159,7 @@ static void handle_marks(struct log_reader *r, const struct line_context *c, uns
         run_reader_metrics(r->run, c, shape, shape_cache_arena(r->shapes));
     }
     if (marks & 1u << MARK_PROGRESS) {
-        run_reader_progress(r->run, c);
+        run_reader_progress(r->run, c, shape, shape_cache_arena(r->shapes));
     }
     if (marks & 1u << MARK_PHASE) {
         run_reader_phase(r->run, c);
@@ -224,18 +188,119 @@ struct candidates {
     size_t count;
     struct shape_entry *fresh; /* entry to be filled, or NULL */
     struct shape_entry *shape; /* entry of its shape, or NULL */
+    bool line;                 /* it is a whole line, and comes for the first time */
 };
+
+/* True when lines of the shape have metrics or a bar at known places; patterns may match beside, but none that
+ * takes the line away. */
+static bool is_read_by_place(const struct log_reader *r, const struct shape_entry *shape,
+                             const struct line_context *c)
+{
+    const size_t patterns = r->k->patterns_count;
+    unsigned marks = 0;
+    for (size_t i = 0; i < shape->count; i++) {
+        const struct scan_hit hit = {.id = shape->ids[i]};
+        if (takes_lines(r, &hit)) {
+            return false;
+        }
+        marks |= hit.id >= patterns ? 1u << (hit.id - patterns) : 0;
+    }
+    unsigned known = (shape->layout != NULL ? 1u << MARK_METRIC : 0) |
+                     (shape->bar != NULL ? 1u << MARK_PROGRESS : 0);
+    if (!tracebacks_is_exception(c->prefix.body)) { /* no digit decides that */
+        marks &= ~(1u << MARK_EXCEPTION);
+    }
+    return shape->ask == 0 && marks == known && run_reader_knows_places(shape, c);
+}
+
+static void hit_without_prefix(struct log_reader *r, const struct piece *piece, size_t pattern)
+{
+    struct line_context c;
+    set_context(r, &c, piece, piece->text.n);
+    c.prefix = (struct prefix){.time = NAN, .rank = -1, .pid = -1, .body = piece->text};
+    c.rank = r->file_rank;
+    c.moment = r->moment;
+    event_store_hit(r->store, pattern, &c);
+}
+
+/* The short way through handle_piece() for such a shape, while nobody wants all lines. */
+static void handle_by_place(struct log_reader *r, const struct piece *piece,
+                            struct shape_entry *shape)
+{
+    const struct bare_line line = {.piece = piece,
+                                   .source = r->source,
+                                   .file = r->file_count,
+                                   .rank = r->file_rank,
+                                   .moment = r->moment};
+    for (size_t i = 0; i < shape->count && shape->ids[i] < r->k->patterns_count; i++) {
+        if (!event_store_hit_again(r->store, shape->ids[i], &line)) {
+            hit_without_prefix(r, piece, shape->ids[i]);
+        }
+    }
+    run_reader_by_place(r->run, shape, piece, r->file_rank);
+}
+
+/*
+ * Bars say the same thing over and over, and a long log has millions. After the first LOG_BARS_EXACT of
+ * a file one in LOG_BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
+ * another mark beside and is always read.
+ */
+static bool is_passed_over(uint64_t bar)
+{
+    return bar > LOG_BARS_EXACT && bar % LOG_BAR_STRIDE != 0;
+}
+
+static bool passes_over_bar(struct log_reader *r, const struct piece *piece,
+                            struct shape_entry *shape)
+{
+    bool pass = is_passed_over(++r->bars) && !log_reader_wants_lines(r);
+    r->waiting_bar.text.p = NULL;
+    if (pass) {
+        r->waiting_bar = *piece;
+        r->waiting_shape = shape;
+    }
+    return pass;
+}
+
+/* What comes before a line is read, of which `ids` match: bars that may be are passed over (false), and the
+ * one that waits is read before anything that can end a run. This must not depend on candidates: which of
+ * them are known to match, and which not, depends on what is known of shapes. */
+static bool begin_line(struct log_reader *r, const struct piece *piece, struct shape_entry *shape,
+                       size_t count, size_t first, size_t last, bool wanted)
+{
+    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
+    if (count == 1 && first == bar) {
+        return !passes_over_bar(r, piece, shape);
+    }
+    if (wanted || (count != 0 && last > bar)) {
+        log_line_waiting_bar(r);
+    }
+    return true;
+}
 
 /* One piece; without candidates only when a reader wants every line. */
 static void handle_piece(struct log_reader *r, const struct piece *piece,
                          const struct candidates *known)
 {
+    const bool wanted = log_reader_wants_lines(r);
     struct line_context c;
+    if (known->shape != NULL && known->shape->by_place && !wanted) {
+        const struct shape_entry *e = known->shape;
+        if (!known->line ||
+            begin_line(r, piece, known->shape, e->count, e->ids[0], e->ids[e->count - 1], false)) {
+            handle_by_place(r, piece, known->shape);
+        }
+        return;
+    }
     struct scan_hit *hits = known->hits;
     size_t hit = known->count != 0 ? hits[0].hit : piece->text.n;
     set_context(r, &c, piece, hit < piece->text.n ? hit : piece->text.n);
     size_t count = confirm_hits(r, &c, hits, known->count, known->fresh);
-    if (count == 0 && !wants_lines(r)) {
+    if (known->line && !begin_line(r, piece, known->shape, count, count != 0 ? hits[0].id : 0,
+                                   count != 0 ? hits[count - 1].id : 0, wanted)) {
+        return;
+    }
+    if (count == 0 && !wanted) {
         return;
     }
     set_prefix(r, &c);
@@ -243,6 +308,9 @@ static void handle_piece(struct log_reader *r, const struct piece *piece,
     bool benign = handle_patterns(r, &c, hits, count);
     struct shape_entry *shape = known->shape != NULL && !known->shape->hex ? known->shape : NULL;
     handle_marks(r, &c, benign ? 0 : marks_of(r, hits, count), shape);
+    if (shape != NULL && known->fresh == NULL) {
+        shape->by_place = is_read_by_place(r, shape, &c);
+    }
 }
 
 /* Of a piece that comes in several windows, each id counts once. */
@@ -260,40 +328,8 @@ static size_t drop_repeated(struct log_reader *r, struct scan_hit *hits, size_t 
     return kept;
 }
 
-static void remember_last(struct log_reader *r, const struct frame *frame)
-{
-    struct str text = {.p = frame->p, .n = frame->n};
-    while (text.n != 0 && strchr(" \n\t", text.p[text.n - 1]) != NULL && text.p[text.n - 1] != 0) {
-        text.n--;
-    }
-    if (text.n == 0) {
-        return;
-    }
-    const char *newline = memrchr(text.p, '\n', text.n);
-    struct str piece = str_slice(text, newline != NULL ? (size_t)(newline - text.p) + 1 : 0,
-                                 text.n);
-    piece = str_slice(piece, 0, sizeof r->last);
-    memcpy(r->last, piece.p, piece.n);
-    r->last_n = piece.n;
-}
-
-/* Bytes of the beginning of a frame that no text has: a log of them is a binary file. */
-static void count_binary(struct log_reader *r, const struct frame *frame)
-{
-    size_t n = frame->n < BINARY_SAMPLE ? frame->n : BINARY_SAMPLE;
-    size_t odd = 0;
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)frame->p[i];
-        odd += (c < 0x20 && c != '\n' && c != '\r' && c != '\t' && c != 0x1b && c != '\b' &&
-                c != '\f') ||
-               c == 0x7f;
-    }
-    r->sampled += n;
-    r->sampled_binary += odd;
-}
-
 /* The bar that was passed over last is read when something else happens, and at a frame's end. */
-static void read_waiting_bar(struct log_reader *r)
+void log_line_waiting_bar(struct log_reader *r)
 {
     if (r->waiting_bar.text.p == NULL) {
         return;
@@ -303,27 +339,16 @@ static void read_waiting_bar(struct log_reader *r)
                            .known = true};
     struct piece piece = r->waiting_bar;
     r->waiting_bar.text.p = NULL;
-    handle_piece(r, &piece, &(struct candidates){.hits = &hit, .count = 1});
+    handle_piece(r, &piece,
+                 &(struct candidates){.hits = &hit, .count = 1, .shape = r->waiting_shape});
 }
 
-/*
- * Bars say the same thing over and over, and a long log has millions. After the first BARS_EXACT of
- * a file one in BAR_STRIDE is read, and the last before another event; a bar that shows a metric has
- * another mark beside and is always read.
- */
-static bool is_passed_over(uint64_t bar)
+void log_line_by_place(struct log_reader *r, const struct piece *piece, struct shape_entry *shape)
 {
-    return bar > BARS_EXACT && bar % BAR_STRIDE != 0;
-}
-
-static bool passes_over_bar(struct log_reader *r, const struct piece *piece)
-{
-    bool pass = is_passed_over(++r->bars) && !wants_lines(r);
-    r->waiting_bar.text.p = NULL;
-    if (pass) {
-        r->waiting_bar = *piece;
+    if (shape->ids[shape->count - 1] > scanner_mark_id(r->scanner, MARK_PROGRESS)) {
+        log_line_waiting_bar(r);
     }
-    return pass;
+    handle_by_place(r, piece, shape);
 }
 
 /* Candidates of a line whose shape has an entry. */
@@ -365,28 +390,6 @@ static enum status scan_line(struct log_reader *r, const struct piece *piece,
     return ST_OK;
 }
 
-/* A line with what is known of it: to the readers, when it is of use to one. */
-static void read_known(struct log_reader *r, const struct piece *piece, struct candidates *known)
-{
-    bool wanted = wants_lines(r);
-    if (known->count == 0 && !wanted) {
-        return;
-    }
-    uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
-    if (known->count == 1 && known->hits[0].id == bar) {
-        if (known->fresh != NULL) {
-            learn(r, known->fresh, known->hits[0].id, true);
-            known->fresh = NULL;
-        }
-        if (passes_over_bar(r, piece)) {
-            return;
-        }
-    } else if (wanted || known->hits[known->count - 1].id > bar) {
-        read_waiting_bar(r);
-    }
-    handle_piece(r, piece, known);
-}
-
 static enum status read_line(struct log_reader *r, const struct piece *piece,
                              const struct shape_line *line, struct shape_entry *entry,
                              struct err *err)
@@ -399,7 +402,10 @@ static enum status read_line(struct log_reader *r, const struct piece *piece,
     } else {
         TRY(scan_line(r, piece, line, entry, &known, err));
     }
-    read_known(r, piece, &known);
+    if (known.count != 0 || log_reader_wants_lines(r)) {
+        known.line = true;
+        handle_piece(r, piece, &known);
+    }
     return ST_OK;
 }
 
@@ -417,42 +423,16 @@ static enum status read_window(struct log_reader *r, const struct frame *frame,
     TRY(scanner_line(r->scanner, piece->text, shape, from, to, &known.hits, &known.count, err));
     known.count = drop_repeated(r, known.hits, known.count, piece->line);
     if (known.count != 0) {
-        read_waiting_bar(r);
+        log_line_waiting_bar(r);
         handle_piece(r, piece, &known);
     }
     return ST_OK;
 }
 
-/* Lines of a frame that are looked at together, and what is known of their shapes. */
-struct batch {
-    size_t count;
-    struct shape_line lines[LINES_AHEAD];
-    struct shape_entry *entries[LINES_AHEAD]; /* NULL: not known */
-    uint64_t newlines[LINES_AHEAD];           /* before the line */
-    uint64_t useful;                          /* bit i: line i may be of use to someone */
-};
-
-/* Most lines have a shape that is known to be of no use to anyone. The first and the last line of a
- * frame are always looked at: they can be parts of a longer piece. */
-static void weigh(const struct frame *frame, struct batch *b, uint64_t *newlines)
-{
-    b->useful = 0;
-    for (size_t i = 0; i < b->count; i++) {
-        const struct shape_line *line = &b->lines[i];
-        const struct shape_entry *e = b->entries[i];
-        size_t end = line->at + line->n;
-        bool inside = line->at != 0 && end < frame->n;
-        bool idle = inside && (line->n == 0 || (e != NULL && e->count == 0));
-        b->newlines[i] = *newlines;
-        b->useful |= (uint64_t)!idle << i;
-        *newlines += end < frame->n && frame->p[end] == '\n';
-    }
-}
-
 /* One line of a frame; `entry` is that of its shape, as far as it was known before this batch. */
-static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
-                              const struct shape_line *line, struct shape_entry *entry,
-                              struct err *err)
+enum status log_line_visit(struct log_reader *r, struct frame_cursor *cursor,
+                           const struct shape_line *line, struct shape_entry *entry,
+                           struct err *err)
 {
     const struct frame *frame = cursor->frame;
     struct piece piece = frame_piece(cursor, line->n);
@@ -460,98 +440,9 @@ static enum status visit_line(struct log_reader *r, struct frame_cursor *cursor,
         (line->at + line->n == frame->n && frame->unfinished)) {
         return read_window(r, frame, &piece, err);
     }
-    if (line->n == 0 && !wants_lines(r)) {
+    if (line->n == 0 && !log_reader_wants_lines(r)) {
         return ST_OK;
     }
     entry = entry != NULL ? entry : new_shape(r, line);
     return read_line(r, &piece, line, entry, err);
-}
-
-/* The line is a bar and nothing else, by its shape, and may be passed over while nobody wants all lines:
- * the short way through read_known(). */
-static bool skip_bar(struct log_reader *r, struct frame_cursor *cursor,
-                     const struct shape_line *line, const struct shape_entry *entry, uint32_t bar)
-{
-    bool inside = line->at != 0 && line->at + line->n < cursor->frame->n;
-    if (!inside || entry == NULL || entry->count != 1 || entry->ids[0] != bar ||
-        !is_passed_over(r->bars + 1)) {
-        return false;
-    }
-    r->bars++;
-    r->waiting_bar = frame_piece(cursor, line->n);
-    return true;
-}
-
-static enum status visit_batch(struct log_reader *r, struct frame_cursor *cursor,
-                               const struct batch *b, struct err *err)
-{
-    const uint32_t bar = scanner_mark_id(r->scanner, MARK_PROGRESS);
-    bool all = wants_lines(r);
-    for (size_t i = 0; i < b->count; i++) {
-        uint64_t left = (all ? ~0ull : b->useful) >> i;
-        if (left == 0) {
-            break;
-        }
-        i += (size_t)__builtin_ctzll(left);
-        if (i >= b->count) {
-            break;
-        }
-        cursor->at = b->lines[i].at;
-        cursor->newlines = b->newlines[i];
-        if (!all && skip_bar(r, cursor, &b->lines[i], b->entries[i], bar)) {
-            continue;
-        }
-        TRY(visit_line(r, cursor, &b->lines[i], b->entries[i], err));
-        all = wants_lines(r);
-    }
-    return ST_OK;
-}
-
-/* Line by line through a frame. */
-static enum status walk(struct log_reader *r, const struct frame *frame, struct err *err)
-{
-    struct frame_cursor cursor;
-    struct batch b;
-    size_t at = 0;
-    frame_cursor_init(&cursor, frame);
-    const uint64_t before = cursor.newlines;
-    uint64_t newlines = before;
-    shapes_take(r->frame_shapes, frame->p, frame->n);
-    while ((b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD)) != 0) {
-        if (r->by_shape) {
-            shape_cache_find_lines(r->shapes, r->frame_shapes->text, b.lines, b.count, b.entries);
-        } else {
-            memset(b.entries, 0, sizeof b.entries);
-        }
-        weigh(frame, &b, &newlines);
-        TRY(visit_batch(r, &cursor, &b, err));
-    }
-    read_waiting_bar(r);
-    framer_counted(r->framer, newlines - before);
-    return ST_OK;
-}
-
-/* What was learned holds for logs of the same kinds. */
-static void choose_shapes(struct log_reader *r)
-{
-    if (r->logs != r->shapes_logs) {
-        shape_cache_clear(r->shapes);
-        r->shapes_logs = r->logs;
-    }
-    r->by_shape = !r->options.line_by_line && scanner_sees_shapes(r->scanner);
-}
-
-enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush, struct err *err)
-{
-    struct frame frame;
-    while (framer_next(r->framer, at_end, flush, &frame)) {
-        if (!r->sniffed) {
-            sniff(r, &frame);
-        }
-        choose_shapes(r);
-        TRY(walk(r, &frame, err));
-        count_binary(r, &frame);
-        remember_last(r, &frame);
-    }
-    return ST_OK;
 }

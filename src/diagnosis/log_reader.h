@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The log reader's own state, shared by log_read.c (files) and log_lines.c (lines). */
+/* The log reader's own state, shared by log_read.c (files), log_frames.c and log_lines.c (lines). */
 #ifndef ASSAY_DIAGNOSIS_LOG_READER_H
 #define ASSAY_DIAGNOSIS_LOG_READER_H
 
@@ -11,6 +11,11 @@
 #include "diagnosis/series.h"
 #include "diagnosis/shape_cache.h"
 #include "diagnosis/traceback.h"
+
+enum {
+    LOG_BARS_EXACT = 4096, /* bars of a file that are all read; then one in LOG_BAR_STRIDE is */
+    LOG_BAR_STRIDE = 8
+};
 
 struct log_reader {
     struct arena *arena;
@@ -46,10 +51,11 @@ struct log_reader {
     bool sniffed;
     unsigned logs; /* enum log_kind bits that apply */
     double moment;
-    double first_time;         /* of its first lines; NaN without */
-    uint64_t bars;             /* lines of progress bars and nothing else */
-    struct piece waiting_bar;  /* one that was passed over; text.p is NULL without */
-    char last[EVENT_TEXT_MAX]; /* its last piece that is not empty */
+    double first_time;                 /* of its first lines; NaN without */
+    uint64_t bars;                     /* lines of progress bars and nothing else */
+    struct piece waiting_bar;          /* one that was passed over; text.p is NULL without */
+    struct shape_entry *waiting_shape; /* that of its line, or NULL */
+    char last[EVENT_TEXT_MAX];         /* its last piece that is not empty */
     size_t last_n;
     uint64_t *long_piece; /* per id: offset + 1 of the unfinished piece it hit already */
 };
@@ -58,5 +64,22 @@ struct log_reader {
  * lines when `flush`. */
 enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush,
                              struct err *err) MUST_USE;
+
+/* One line of a frame; `entry` is that of its shape, as far as it was known before its batch. */
+enum status log_line_visit(struct log_reader *r, struct frame_cursor *cursor,
+                           const struct shape_line *line, struct shape_entry *entry,
+                           struct err *err) MUST_USE;
+
+/* The short way for a line of a shape that is read by place and no bar alone, while nobody wants all lines. */
+void log_line_by_place(struct log_reader *r, const struct piece *piece, struct shape_entry *shape);
+
+/* Reads the bar that was passed over last: when something else happens, and at a frame's end. */
+void log_line_waiting_bar(struct log_reader *r);
+
+/* True while one of the readers wants every line. */
+static inline bool log_reader_wants_lines(const struct log_reader *r)
+{
+    return tracebacks_wants_lines(r->tracebacks) || run_reader_wants_lines(r->run);
+}
 
 #endif

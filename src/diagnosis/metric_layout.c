@@ -33,11 +33,15 @@ struct metric_place {
     uint16_t at;
     bool step;
     struct number_form form;
+    struct series_place series;
 };
 
 struct metric_layout {
-    bool fixed; /* false: lines of this shape are read anew each time */
+    bool fixed;  /* false: lines of this shape are read anew each time */
+    bool trains; /* see struct metric_layout_line */
+    bool evals;
     size_t body_at;
+    size_t body_n;
     size_t count;
     struct metric_place places[METRICS_MAX];
 };
@@ -136,7 +140,9 @@ struct metric_layout *metric_layout_new(struct arena *a, const struct metric_lin
     struct metric_layout *out = arena_alloc(a, sizeof *out);
     out->fixed = !line->special && !line->final;
     out->body_at = body_at;
+    out->body_n = body.n;
     out->count = line->count;
+    out->evals = line->count != 0 && strcmp(line->items[0].name, "eval_loss") == 0;
     for (size_t i = 0; i < line->count; i++) {
         const struct metric *m = &line->items[i];
         out->places[i] = (struct metric_place){.name = arena_strdup(a, m->name),
@@ -144,8 +150,17 @@ struct metric_layout *metric_layout_new(struct arena *a, const struct metric_lin
                                                .at = m->at,
                                                .form = form_of(str_slice(body, m->at, body.n)),
                                                .step = strcmp(m->name, "step") == 0};
+        out->trains |= out->places[i].step || strcmp(m->name, "loss") == 0;
     }
     return out;
+}
+
+static inline double read_place(const struct metric_place *place, const char *body, size_t n)
+{
+    size_t length;
+    return place->form.known
+               ? read_form(&place->form, body + place->at)
+               : metric_number((struct str){.p = body + place->at, .n = n - place->at}, &length);
 }
 
 bool metric_layout_read(const struct metric_layout *layout, struct str body, size_t body_at,
@@ -162,9 +177,7 @@ bool metric_layout_read(const struct metric_layout *layout, struct str body, siz
     out->total = -1;
     for (size_t i = 0; i < layout->count; i++) {
         const struct metric_place *place = &layout->places[i];
-        size_t length;
-        double v = place->form.known ? read_form(&place->form, body.p + place->at)
-                                     : metric_number(str_slice(body, place->at, body.n), &length);
+        double v = read_place(place, body.p, body.n);
         out->items[i] = (struct metric){
             .name = place->name, .value = v * place->scale, .scale = place->scale, .at = place->at};
         if (place->step && v >= 0) {
@@ -172,4 +185,24 @@ bool metric_layout_read(const struct metric_layout *layout, struct str body, siz
         }
     }
     return true;
+}
+
+bool metric_layout_is_whole(const struct metric_layout *layout)
+{
+    return layout->fixed && layout->body_at == 0;
+}
+
+struct metric_layout_line metric_layout_add(struct metric_layout *layout, const char *line,
+                                            struct series_set *series, int rank, uint64_t number)
+{
+    struct metric_layout_line out = {.trains = layout->trains, .evals = layout->evals, .step = -1};
+    for (size_t i = 0; i < layout->count; i++) {
+        struct metric_place *place = &layout->places[i];
+        double v = read_place(place, line, layout->body_n);
+        series_add_at(series, &place->series, place->name, rank, v * place->scale, number);
+        if (place->step && v >= 0) {
+            out.step = (int64_t)v;
+        }
+    }
+    return out;
 }

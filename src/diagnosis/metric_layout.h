@@ -6,6 +6,7 @@
 #include "base/arena.h"
 
 #include "diagnosis/metric_line.h"
+#include "diagnosis/series.h"
 
 struct metric_layout;
 
@@ -20,5 +21,19 @@ struct metric_layout *metric_layout_new(struct arena *a, const struct metric_lin
  */
 bool metric_layout_read(const struct metric_layout *layout, struct str body, size_t body_at,
                         struct metric_line *ret_line);
+
+/* True when all lines of the shape can be read by place, and their bodies begin at their front. */
+bool metric_layout_is_whole(const struct metric_layout *layout);
+
+/* What such a line shows, beside the values of its series. */
+struct metric_layout_line {
+    bool trains; /* a loss or a step is among them */
+    bool evals;  /* an evaluation's loss comes first */
+    int64_t step;
+};
+
+/* Adds the metrics of a line to their series, as metric_layout_read() gives them. */
+struct metric_layout_line metric_layout_add(struct metric_layout *layout, const char *line,
+                                            struct series_set *series, int rank, uint64_t number);
 
 #endif

@@ -44,7 +44,28 @@ struct progress_bar {
     bool loading;            /* "Loading checkpoint shards" */
 };
 
+/* Where the numbers of a bar stand, and what its words say: the same for all lines of a shape
+ * (line_shape.h) without hexadecimal numbers. */
+struct bar_places {
+    size_t done_at;
+    size_t done_n;
+    size_t total_at;
+    size_t total_n;
+    size_t rate_at;
+    size_t rate_n; /* 0: it gives none */
+    bool per_step; /* the rate is seconds per step, else steps per second */
+    bool training;
+    bool loading;
+};
+
 /* False when the line shows no bar. A line may hold several; the last one counts. */
+bool bar_places_find(struct str line, struct bar_places *ret_places);
+
+/* The numbers at the places. False when they are none of a bar. */
+bool bar_places_read(const struct bar_places *places, struct str line,
+                     struct progress_bar *ret_bar);
+
+/* Both at once. */
 bool progress_bar_parse(struct str line, struct progress_bar *ret_bar);
 
 /* `digits` times ten to the power of `exponent`, as metric_number() makes it. */

@@ -28,6 +28,7 @@ static double days_of(int y, int m, int d)
 
 static bool set_wall(struct reader *r, int y, int m, int d, double seconds)
 {
+    r->dated = true;
     if (m < 1 || m > 12 || d < 1 || d > 31) {
         return false;
     }
@@ -374,6 +375,7 @@ static bool read_bracket(struct reader *r)
         struct reader inner = {.s = str_slice(in, bar + 1, in.n), .year = r->year, .out = r->out};
         size_t at = 0;
         (void)iso_time(&inner, &at);
+        r->dated |= inner.dated;
     }
     if (!bracket_content(r, in) && !is_container(in, behind) && !is_line_number(in, behind)) {
         return false;
@@ -467,5 +469,6 @@ struct prefix prefix_parse(struct str line, int year)
     for (int i = 0; i < MAX_PARTS && read_part(&r); i++) {
     }
     out.body = r.s;
+    out.none = r.s.p == line.p && !r.dated;
     return out;
 }

@@ -25,6 +25,7 @@ struct prefix {
     int rank;        /* -1 when the line does not say */
     int64_t pid;     /* of a Ray worker, -1 without: tells writers apart where ranks do not */
     bool kernel;     /* dmesg or "kernel:" form */
+    bool none;       /* no line of this shape (line_shape.h) has a prefix */
     struct str body; /* the line behind the prefix, indentation kept */
 };
 

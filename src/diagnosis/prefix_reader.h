@@ -15,6 +15,7 @@ enum {
 struct reader {
     struct str s; /* not read yet */
     int year;
+    bool dated; /* what the digits are decided whether there is a prefix */
     struct prefix *out;
 };
 

@@ -79,27 +79,28 @@ static void find_units(struct str in, size_t *ret_per_second, size_t *ret_per_st
     }
 }
 
-/* Seconds per step from " 2.40s/it" or "1.31it/s" inside the brackets. */
-static double bar_rate(struct str in, bool *ret_steps)
+/* Where the number of " 2.40s/it" or "1.31it/s" inside the brackets stands, which are at `bracket`. False when there
+ * is no such unit. */
+static bool find_rate(struct str in, size_t bracket, struct bar_places *places)
 {
     size_t per_second;
     size_t per_step;
     find_units(in, &per_second, &per_step);
-    *ret_steps = per_second != SIZE_MAX || per_step != SIZE_MAX;
-    size_t unit = per_step != SIZE_MAX ? per_step : per_second;
-    if (!*ret_steps || unit == 0) {
-        return NAN;
+    if (per_second == SIZE_MAX && per_step == SIZE_MAX) {
+        return false;
     }
+    size_t unit = per_step != SIZE_MAX ? per_step : per_second;
     size_t from = unit;
     while (from != 0 && (isdigit((unsigned char)in.p[from - 1]) || in.p[from - 1] == '.')) {
         from--;
     }
-    size_t length;
-    double v = metric_number(str_slice(in, from, unit), &length);
-    return length == 0 || !(v > 0) ? NAN : per_step != SIZE_MAX ? v : 1 / v;
+    places->rate_at = bracket + from;
+    places->rate_n = unit - from;
+    places->per_step = per_step != SIZE_MAX;
+    return true;
 }
 
-bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
+bool bar_places_find(struct str line, struct bar_places *ret_places)
 {
     size_t bracket = bar_bracket(line);
     if (bracket == SIZE_MAX) {
@@ -118,27 +119,74 @@ bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
     while (done_from != 0 && isdigit((unsigned char)line.p[done_from - 1])) {
         done_from--;
     }
-    uint64_t done;
-    uint64_t total;
-    if (str_to_u64(str_slice(line, done_from, slash - 1), 10, &done) != ST_OK ||
-        str_to_u64(str_slice(line, total_from, d), 10, &total) != ST_OK || done > INT64_MAX ||
-        total > INT64_MAX || done > total) {
+    struct bar_places out = {.done_at = done_from,
+                             .done_n = slash - 1 - done_from,
+                             .total_at = total_from,
+                             .total_n = d - total_from};
+    if (out.done_n == 0 || out.total_n == 0) {
         return false;
     }
     size_t close = str_find_char(line, ']', bracket);
     struct str in = str_slice(line, bracket, close == SIZE_MAX ? line.n : close);
     struct str label = str_slice(line, done_from > 160 ? done_from - 160 : 0, done_from);
-    bool steps;
-    double rate = bar_rate(in, &steps);
-    bool loading = false;
-    bool other = has_letters(label) && counts_other(label, &loading);
+    bool steps = find_rate(in, bracket, &out);
+    bool other = has_letters(label) && counts_other(label, &out.loading);
+    out.training = steps && !other &&
+                   !(str_find_char(in, 'x', 0) != SIZE_MAX && str_has(in, "examples"));
+    *ret_places = out;
+    return true;
+}
+
+/* A number of digits alone; false when it is greater than any count. */
+static bool read_count(struct str digits, int64_t *ret_count)
+{
+    enum {
+        SURE_DIGITS = 18
+    };
+
+    uint64_t v = 0;
+    if (digits.n > SURE_DIGITS) {
+        if (str_to_u64(digits, 10, &v) != ST_OK || v > INT64_MAX) {
+            return false;
+        }
+    } else {
+        for (size_t i = 0; i < digits.n; i++) {
+            v = v * 10 + (uint64_t)(digits.p[i] - '0');
+        }
+    }
+    *ret_count = (int64_t)v;
+    return true;
+}
+
+bool bar_places_read(const struct bar_places *places, struct str line, struct progress_bar *ret_bar)
+{
+    const struct bar_places *p = places;
+    int64_t done;
+    int64_t total;
+    if (!read_count(str_slice(line, p->done_at, p->done_at + p->done_n), &done) ||
+        !read_count(str_slice(line, p->total_at, p->total_at + p->total_n), &total) ||
+        done > total) {
+        return false;
+    }
+    size_t length = 0;
+    double v = NAN;
+    if (p->rate_n != 0) {
+        v = metric_number(str_slice(line, p->rate_at, p->rate_at + p->rate_n), &length);
+    }
     *ret_bar = (struct progress_bar){
-        .done = (int64_t)done,
-        .total = (int64_t)total,
-        .seconds_per_step = rate,
-        .loading = loading,
-        .training = steps && !other &&
-                    !(str_find_char(in, 'x', 0) != SIZE_MAX && str_has(in, "examples")),
+        .done = done,
+        .total = total,
+        .seconds_per_step = length == 0 || !(v > 0) ? NAN
+                            : p->per_step           ? v
+                                                    : 1 / v,
+        .loading = p->loading,
+        .training = p->training,
     };
     return true;
+}
+
+bool progress_bar_parse(struct str line, struct progress_bar *ret_bar)
+{
+    struct bar_places places;
+    return bar_places_find(line, &places) && bar_places_read(&places, line, ret_bar);
 }

@@ -28,6 +28,7 @@ struct bar {
 struct run_reader {
     struct arena *arena;
     struct series_set *series;
+    struct series_place step_time;
     /* over all files */
     struct bar bars[MAX_BARS];
     size_t bar_count;
@@ -152,6 +153,18 @@ static void read_metrics(const struct line_context *line, struct shape_entry *sh
     }
 }
 
+/* A line of metrics, which went to their series. */
+static void note_metrics(struct run_reader *r, bool trains, bool evals)
+{
+    if (trains) {
+        r->in_eval = false;
+        went_on(r);
+    } else if (evals) {
+        r->in_eval = true;
+        r->phase = "eval";
+    }
+}
+
 void run_reader_metrics(struct run_reader *r, const struct line_context *line,
                         struct shape_entry *shape, struct arena *shapes)
 {
@@ -164,13 +177,7 @@ void run_reader_metrics(struct run_reader *r, const struct line_context *line,
     if (m.final) {
         return; /* run_reader_end() takes it */
     }
-    if (shows_training(&m)) {
-        r->in_eval = false;
-        went_on(r);
-    } else if (m.count != 0 && strcmp(m.items[0].name, "eval_loss") == 0) {
-        r->in_eval = true;
-        r->phase = "eval";
-    }
+    note_metrics(r, shows_training(&m), m.count != 0 && strcmp(m.items[0].name, "eval_loss") == 0);
 }
 
 static struct bar *bar_of(struct run_reader *r, int64_t total)
@@ -204,12 +211,10 @@ static const struct bar *main_bar(const struct run_reader *r)
     return best;
 }
 
-void run_reader_progress(struct run_reader *r, const struct line_context *line)
+static void note_bar(struct run_reader *r, const struct progress_bar *shown, int rank,
+                     uint64_t line)
 {
-    struct progress_bar bar;
-    if (!progress_bar_parse(line->window, &bar)) {
-        return;
-    }
+    const struct progress_bar bar = *shown;
     if (bar.loading) {
         r->phase = "load";
     }
@@ -228,10 +233,49 @@ void run_reader_progress(struct run_reader *r, const struct line_context *line)
     }
     r->full_bar = b->last_full;
     if (isfinite(bar.seconds_per_step)) {
-        series_add(r->series, "step_time", line->rank, bar.seconds_per_step, line->piece.line);
+        series_add_at(r->series, &r->step_time, "step_time", rank, bar.seconds_per_step, line);
     }
     if (bar.done > 0) {
         went_on(r);
+    }
+}
+
+void run_reader_progress(struct run_reader *r, const struct line_context *line,
+                         struct shape_entry *shape, struct arena *shapes)
+{
+    struct bar_places places;
+    struct progress_bar bar;
+    if (!bar_places_find(line->window, &places)) {
+        return;
+    }
+    if (shape != NULL && shape->bar == NULL) {
+        shape->bar = arena_alloc(shapes, sizeof *shape->bar);
+        *shape->bar = places;
+    }
+    if (bar_places_read(&places, line->window, &bar)) {
+        note_bar(r, &bar, line->rank, line->piece.line);
+    }
+}
+
+bool run_reader_knows_places(const struct shape_entry *shape, const struct line_context *line)
+{
+    return line->prefix.none && (shape->layout == NULL || metric_layout_is_whole(shape->layout));
+}
+
+void run_reader_by_place(struct run_reader *r, struct shape_entry *shape, const struct piece *piece,
+                         int rank)
+{
+    struct progress_bar bar;
+    if (shape->layout != NULL) {
+        struct metric_layout_line m = metric_layout_add(shape->layout, piece->text.p, r->series,
+                                                        rank, piece->line);
+        if (m.step >= 0) {
+            count_step(r, m.step, -1);
+        }
+        note_metrics(r, m.trains, m.evals);
+    }
+    if (shape->bar != NULL && bar_places_read(shape->bar, piece->text, &bar)) {
+        note_bar(r, &bar, rank, piece->line);
     }
 }
 

@@ -21,7 +21,15 @@ void run_reader_begin_file(struct run_reader *r);
 /* Lines by their marks. Where the metrics stand is kept with the line's shape, when it has one. */
 void run_reader_metrics(struct run_reader *r, const struct line_context *line,
                         struct shape_entry *shape, struct arena *shapes);
-void run_reader_progress(struct run_reader *r, const struct line_context *line);
+void run_reader_progress(struct run_reader *r, const struct line_context *line,
+                         struct shape_entry *shape, struct arena *shapes);
+
+/* True when what both of them read stands at known places in all lines of the shape, and nothing else. */
+bool run_reader_knows_places(const struct shape_entry *shape, const struct line_context *line);
+
+/* Both for the lines of such a shape, without a context. */
+void run_reader_by_place(struct run_reader *r, struct shape_entry *shape, const struct piece *piece,
+                         int rank);
 void run_reader_phase(struct run_reader *r, const struct line_context *line);
 void run_reader_end(struct run_reader *r, const struct line_context *line);
 void run_reader_death(struct run_reader *r, const struct line_context *line);

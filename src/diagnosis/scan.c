@@ -33,7 +33,7 @@ struct db_head {
     uint64_t size; /* of the vectorscan database */
 };
 
-static const char MAGIC[8] = "ASSAYDB9";
+static const char MAGIC[8] = "ASSAYDBA";
 
 struct scanner {
     struct arena *arena;
@@ -189,7 +189,7 @@ static struct sieve *sieve_from(struct arena *a, const struct db_head *head, con
             return NULL;
         }
     }
-    return sieve_new(a, needles, head->needles, sets);
+    return sieve_new(a, needles, head->needles, sets, simd_best());
 }
 
 /* The head of a made database, when it is a whole one for the patterns of this digest. */
@@ -245,7 +245,7 @@ static enum status compile_here(struct scanner *s, const struct knowledge *k, st
 {
     struct packed_needles *needles = arena_alloc(s->arena, sizeof *needles);
     TRY(compile(s->arena, k->patterns, k->patterns_count, NULL, needles, &s->db, err));
-    s->sieve = sieve_new(s->arena, needles->items, needles->count, needles->sets);
+    s->sieve = sieve_new(s->arena, needles->items, needles->count, needles->sets, simd_best());
     if (s->db != NULL && hs_alloc_scratch(s->db, &s->scratch) != HS_SUCCESS) {
         scanner_close(s);
         return err_set(err, ST_IO, "the log scanner got no memory");

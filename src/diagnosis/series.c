@@ -10,13 +10,15 @@
 
 enum {
     WINDOW = 16,
-    WINDOW_MIN = 3
+    WINDOW_MIN = 3,
+    LANES = 4
 };
 
 /* A series with what its statistics need while it grows. */
 struct growing {
     struct series s;
-    double window[WINDOW]; /* the last finite values */
+    double window[WINDOW]; /* the last finite values; free places are 0 */
+    double sums[LANES];    /* of every LANES-th place of the window */
     size_t window_count;
     size_t window_at;
     double spike_base; /* mean before the largest spike */
@@ -95,14 +97,18 @@ static void keep(struct arena *a, struct series *s, double value, uint64_t line)
 
 static double window_mean(const struct growing *g)
 {
-    double sum[4] = {0}; /* side by side: this is asked for each value; free places are 0 */
-    for (size_t i = 0; i < WINDOW; i += 4) {
-        for (size_t k = 0; k < 4; k++) {
-            sum[k] += g->window[i + k];
-        }
-    }
-    double all = sum[0] + sum[1] + (sum[2] + sum[3]);
+    double all = g->sums[0] + g->sums[1] + (g->sums[2] + g->sums[3]);
     return g->window_count != 0 ? all / (double)g->window_count : NAN;
+}
+
+/* The oldest value gives way to a new one. Its lane is summed up anew, for no rounding may stay behind. */
+static void window_put(struct growing *g, double v)
+{
+    const double *lane = &g->window[g->window_at % LANES];
+    g->window[g->window_at] = v;
+    g->sums[g->window_at % LANES] = lane[0] + lane[LANES] + lane[2 * LANES] + lane[3 * LANES];
+    g->window_at = (g->window_at + 1) % WINDOW;
+    g->window_count += g->window_count < WINDOW;
 }
 
 /* A spike stands out of the values before it; losses that start high are none. */
@@ -120,51 +126,73 @@ static void track_spike(struct growing *g, double v)
             st->spike_recovered = st->spike_recovered || v <= g->spike_base * 1.2;
         }
     }
-    g->window[g->window_at] = v;
-    g->window_at = (g->window_at + 1) % WINDOW;
-    g->window_count += g->window_count < WINDOW;
+    window_put(g, v);
+}
+
+/* Not a number, or infinite. */
+static void track_bad(struct growing *g, double v)
+{
+    struct series_stats *st = &g->s.stats;
+    st->flat = false;
+    st->nan_count += isnan(v) != 0;
+    st->inf_count += isinf(v) != 0;
+    if (st->first_nan_index < 0) {
+        st->first_nan_index = (int64_t)st->count - 1;
+    }
+    g->zero_run = 0;
+    st->zero_tail = 0;
 }
 
 static void track(struct growing *g, double v)
 {
     struct series_stats *st = &g->s.stats;
-    bool finite = isfinite(v);
-    if (finite) {
-        st->first = isnan(st->first) ? v : st->first;
-        st->last = v;
-    }
-    st->flat = st->flat && finite && v == st->first;
-    st->nan_count += isnan(v) != 0;
-    st->inf_count += isinf(v) != 0;
-    if (!finite) {
-        if (st->first_nan_index < 0) {
-            st->first_nan_index = (int64_t)st->count - 1;
-        }
-        g->zero_run = 0;
-        st->zero_tail = 0;
+    if (!isfinite(v)) {
+        track_bad(g, v);
         return;
     }
+    st->first = isnan(st->first) ? v : st->first;
+    st->last = v;
+    st->flat = st->flat && v == st->first;
     if (st->first_nan_index < 0) {
         st->before_nan = v;
     }
     st->min = !(v >= st->min) ? v : st->min;
     st->max = !(v <= st->max) ? v : st->max;
-    st->zero_count += v == 0;
-    g->zero_run = v == 0 ? g->zero_run + 1 : 0;
+    if (v == 0) {
+        st->zero_count++;
+        g->zero_run++;
+        st->longest_zero = g->zero_run > st->longest_zero ? g->zero_run : st->longest_zero;
+    } else {
+        g->zero_run = 0;
+    }
     st->zero_tail = g->zero_run;
-    st->longest_zero = g->zero_run > st->longest_zero ? g->zero_run : st->longest_zero;
     track_spike(g, v);
+}
+
+static void add(struct series_set *set, struct growing *g, double value, uint64_t line)
+{
+    g->s.stats.count++;
+    track(g, value);
+    keep(set->arena, &g->s, value, line);
 }
 
 void series_add(struct series_set *set, const char *name, int rank, double value, uint64_t line)
 {
     struct growing *g = find(set, name, rank);
-    if (g == NULL) {
-        return;
+    if (g != NULL) {
+        add(set, g, value, line);
     }
-    g->s.stats.count++;
-    track(g, value);
-    keep(set->arena, &g->s, value, line);
+}
+
+void series_add_at(struct series_set *set, struct series_place *place, const char *name, int rank,
+                   double value, uint64_t line)
+{
+    if (place->series == NULL || place->rank != rank) {
+        *place = (struct series_place){.series = find(set, name, rank), .rank = rank};
+    }
+    if (place->series != NULL) {
+        add(set, place->series, value, line);
+    }
 }
 
 /* The k-th smallest of n values, which are reordered (Hoare's selection). */

@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-# include <immintrin.h>
-#endif
+#include "diagnosis/wide_bytes.h"
 
 enum {
     ENTRIES_MAX = 4096,
@@ -21,6 +19,7 @@ struct slot {
 };
 
 struct shape_cache {
+    enum simd simd;
     struct arena *arena; /* of itself, texts and layouts */
     struct arena_mark empty;
     size_t count;
@@ -35,10 +34,12 @@ static uint32_t tag_of(uint64_t hash)
     return (uint32_t)(hash >> 32) | 1;
 }
 
-struct shape_cache *shape_cache_new(void)
+struct shape_cache *shape_cache_new(enum simd simd)
 {
     struct arena *a = arena_new(0);
-    struct shape_cache *c = arena_alloc(a, sizeof *c);
+    char *room = arena_alloc(a, sizeof(struct shape_cache) + CACHE_LINE);
+    struct shape_cache *c = (void *)(room + (-(uintptr_t)room & (CACHE_LINE - 1)));
+    c->simd = simd;
     c->arena = a;
     c->empty = arena_mark(a);
     return c;
@@ -56,6 +57,15 @@ void shape_cache_clear(struct shape_cache *c)
     c->count = 0;
     memset(c->slots, 0, sizeof c->slots);
     arena_rewind(c->arena, c->empty);
+}
+
+bool shape_cache_make_room(struct shape_cache *c)
+{
+    bool full = c->count == ENTRIES_MAX;
+    if (full) {
+        shape_cache_clear(c);
+    }
+    return full;
 }
 
 struct arena *shape_cache_arena(struct shape_cache *c)
@@ -115,24 +125,39 @@ static void prefetch(const struct shape_cache *c, const struct shape_line *lines
     }
 }
 
-static inline __attribute__((always_inline)) void find_lines(
-    struct shape_cache *c, const char *text, const struct shape_line *lines, size_t count,
-    struct shape_entry **entries, bool (*equal)(const char *a, const char *b, size_t n))
+/* What shape_cache_find_lines() asks and answers. */
+struct find {
+    struct shape_cache *c;
+    const char *text;
+    const struct shape_line *lines;
+    size_t count;
+    uint16_t id;
+    struct shape_entry **entries;
+};
+
+static inline __attribute__((always_inline)) struct shape_find find_lines(
+    const struct find *f, bool (*equal)(const char *a, const char *b, size_t n))
 {
-    for (size_t i = 0; i < count; i++) {
-        const struct shape_line *line = &lines[i];
-        entries[i] = NULL;
-        if (line->n != 0 && line->n <= SHAPE_MAX) {
-            const struct slot *slot = slot_of(c, text + line->at, line->n, line->hash, equal);
-            entries[i] = slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
+    struct shape_cache *c = f->c;
+    uint64_t idle = 0;
+    uint64_t alone = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct shape_line *line = &f->lines[i];
+        const struct slot *slot = slot_of(c, f->text + line->at, line->n, line->hash, equal);
+        if (slot->entry == 0) {
+            f->entries[i] = NULL;
+            continue;
         }
+        struct shape_entry *e = &c->entries[slot->entry - 1];
+        f->entries[i] = e;
+        idle |= (uint64_t)(e->count == 0) << i;
+        alone |= (uint64_t)((e->count == 1) & (e->ids[0] == f->id)) << i;
     }
+    return (struct shape_find){.idle = idle, .alone = alone};
 }
 
 #if defined(__x86_64__)
-# define AVX2 __attribute__((target("avx2")))
-
-AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
+TARGET_AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
 {
     return _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(a + at)),
                             _mm256_loadu_si256((const __m256i *)(b + at)));
@@ -140,7 +165,7 @@ AVX2 static inline __m256i differ(const char *a, const char *b, size_t at)
 
 /* Blocks that overlap at the end: most lines go through here without a branch that depends on their
  * length. */
-AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
+TARGET_AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
 {
     enum {
         BLOCK = 32
@@ -156,29 +181,39 @@ AVX2 static inline bool equal_avx2(const char *a, const char *b, size_t n)
     return _mm256_testz_si256(d, d) != 0;
 }
 
-AVX2 static void find_lines_avx2(struct shape_cache *c, const char *text,
-                                 const struct shape_line *lines, size_t count,
-                                 struct shape_entry **entries)
+TARGET_AVX2 static struct shape_find find_lines_avx2(const struct find *f)
 {
-    find_lines(c, text, lines, count, entries, equal_avx2);
+    return find_lines(f, equal_avx2);
+}
+
+TARGET_AVX512 static inline bool equal_avx512(const char *a, const char *b, size_t n)
+{
+    return n <= WIDE_MAX ? wide_equal(a, b, n) : memcmp(a, b, n) == 0;
+}
+
+TARGET_AVX512 static struct shape_find find_lines_avx512(const struct find *f)
+{
+    return find_lines(f, equal_avx512);
 }
 #endif
 
-void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
-                            size_t count, struct shape_entry **entries)
+struct shape_find shape_cache_find_lines(struct shape_cache *c, const char *text,
+                                         const struct shape_line *lines, size_t count, uint16_t id,
+                                         struct shape_entry **entries)
 {
-    if (c->count == ENTRIES_MAX) {
-        shape_cache_clear(c);
-    }
+    const struct find f = {
+        .c = c, .text = text, .lines = lines, .count = count, .id = id, .entries = entries};
     c->looked_at = c->count;
     prefetch(c, lines, count);
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        find_lines_avx2(c, text, lines, count, entries);
-        return;
+    if (c->simd == SIMD_AVX512) {
+        return find_lines_avx512(&f);
+    }
+    if (c->simd == SIMD_AVX2) {
+        return find_lines_avx2(&f);
     }
 #endif
-    find_lines(c, text, lines, count, entries, equal_plain);
+    return find_lines(&f, equal_plain);
 }
 
 struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_shape *shape)

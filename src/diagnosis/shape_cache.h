@@ -6,6 +6,8 @@
 #ifndef ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 #define ASSAY_DIAGNOSIS_SHAPE_CACHE_H
 
+#include <stdalign.h>
+
 #include "diagnosis/line_shape.h"
 #include "diagnosis/metric_line.h"
 
@@ -22,30 +24,41 @@ struct line_shape {
 };
 
 struct shape_entry {
-    const char *text;             /* n bytes */
+    alignas(64) const char *text; /* n bytes */
     struct metric_layout *layout; /* where the metrics stand; NULL when not known */
+    struct bar_places *bar;       /* where the numbers of a bar stand; NULL when not known */
     uint16_t n;
     uint8_t count;
-    bool hex;     /* it has hexadecimal numbers (line_shape.h): for the caller to set */
-    uint16_t ask; /* bit i: whether ids[i] really matches depends on the digits, ask again */
+    bool hex;      /* it has hexadecimal numbers (line_shape.h): for the caller to set */
+    bool by_place; /* run_reader_by_place() reads its lines */
+    uint16_t ask;  /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
 };
 
 struct shape_cache;
 
-struct shape_cache *shape_cache_new(void) MUST_USE RETURNS_NONNULL;
+struct shape_cache *shape_cache_new(enum simd simd) MUST_USE RETURNS_NONNULL;
 void shape_cache_free(struct shape_cache *c); /* NULL is fine */
 
 /* Forgets all: what was found out no longer holds. */
 void shape_cache_clear(struct shape_cache *c);
 
+/* A full cache forgets all; true when it did. Entries stay until then. */
+bool shape_cache_make_room(struct shape_cache *c);
+
+/* Bit sets over the lines of a batch. */
+struct shape_find {
+    uint64_t idle;  /* their shape is known to have no candidates */
+    uint64_t alone; /* it has one candidate, the one that was asked for */
+};
+
 /*
- * The entries of `count` lines of a text of shapes, NULL for those that have none and for those without
- * a hash. Done together, so that the waits for memory overlap. What was found stays until the next call:
- * a full cache begins anew here.
+ * The entries of up to 64 lines of a text of shapes, NULL for those that have none, and for those that
+ * are empty or too long for one. Done together, so that the waits for memory overlap.
  */
-void shape_cache_find_lines(struct shape_cache *c, const char *text, const struct shape_line *lines,
-                            size_t count, struct shape_entry **entries);
+struct shape_find shape_cache_find_lines(struct shape_cache *c, const char *text,
+                                         const struct shape_line *lines, size_t count, uint16_t id,
+                                         struct shape_entry **entries);
 
 /* The entry of a shape that was added since then, or NULL. */
 struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct line_shape *shape);

@@ -2,7 +2,7 @@
 /*
  * See sieve.h. The tables are of bits and stay in the nearest cache; behind them are chains of entries.
  *
- * The table of long needles has two bits for eight bytes, in one of its words. A word of the other tables
+ * The table of long needles has three bits for eight bytes, in one of its words. A word of the other tables
  * stands for the bytes of a window, and its bits for what may stand beside: 8 for the byte before by its low
  * three bits, 16 for the first behind by its low four, 8 for the second behind.
  */
@@ -25,21 +25,27 @@ enum {
 };
 
 #define FOLD8 0x2020202020202020u
+#define FOLD4 0x20202020u
 #define HASH  0x9e3779b1u
 
 #define HASH_LOW  0x85ebca6bu
 #define HASH_HIGH 0xc2b2ae35u
 
-/* A window. */
+/* A window. Four bytes of its needle beside it are kept here: most windows in ordinary text are refused by
+ * them, and the needle itself would have to come from far. */
 struct entry {
-    uint32_t group;  /* see group_of() */
-    uint16_t needle; /* index */
-    int8_t offset;   /* of the window in the needle */
+    uint32_t group; /* see group_of() */
+    uint32_t beside;
+    uint32_t beside_mask; /* of those bytes that are the needle's */
+    uint16_t needle;      /* index */
+    int8_t offset;        /* of the window in the needle */
+    int8_t beside_at;     /* from the window on */
     uint8_t step;
 };
 
 struct sieve {
     struct arena *arena;
+    enum simd simd;
     const struct packed_needle *needles;
     size_t count;
     const struct byte_set *sets;
@@ -75,7 +81,8 @@ static inline uint32_t group_of(uint64_t v, enum sieve_step step)
 static inline bool long_has(const uint32_t *table, uint32_t group)
 {
     uint32_t word = table[group >> (32 - LONG_BITS + 5)];
-    return (word >> (group >> (32 - LONG_BITS) & 31) & word >> (group >> 4 & 31) & 1) != 0;
+    return (word >> (group >> (32 - LONG_BITS) & 31) & word >> (group >> 9 & 31) &
+            word >> (group >> 4 & 31) & 1) != 0;
 }
 
 static inline uint32_t word_of(uint32_t group)
@@ -124,9 +131,23 @@ static void enter(struct sieve *s, struct entry e, uint64_t window, uint32_t bit
     *VEC_PUSH(s->arena, &s->entries) = e;
     if (e.step == SIEVE_LONG) {
         s->longs[e.group >> (32 - LONG_BITS + 5)] |= 1u << (e.group >> (32 - LONG_BITS) & 31) |
+                                                     1u << (e.group >> 9 & 31) |
                                                      1u << (e.group >> 4 & 31);
     } else {
         (e.step == SIEVE_MIDDLE ? s->middles : s->shorts)[word_of(e.group)] |= bits;
+    }
+}
+
+/* The bytes behind the window, or those before when there are fewer behind. */
+static void set_beside(struct entry *e, const struct packed_needle *n)
+{
+    int behind = e->offset + (int)sieve_window_length((enum sieve_step)e->step);
+    int at = n->n - behind >= 4 || n->n - behind >= e->offset ? behind : e->offset - 4;
+    at = at < 0 ? 0 : at; /* then it overlaps the window */
+    e->beside_at = (int8_t)(at - e->offset);
+    for (int i = 0; i < 4 && at + i < n->n; i++) {
+        e->beside |= (uint32_t)n->text[at + i] << 8 * i;
+        e->beside_mask |= 0xffu << 8 * i;
     }
 }
 
@@ -147,6 +168,7 @@ static void enter_window(struct sieve *s, uint32_t index, int offset)
         open = inside ? open : i;
     }
     uint32_t bits = beside(s, &e);
+    set_beside(&e, n);
     if (open < 0) {
         enter(s, e, window, bits);
         return;
@@ -196,10 +218,11 @@ static void sort_entries(struct sieve *s)
 }
 
 struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, size_t count,
-                        const struct byte_set *sets)
+                        const struct byte_set *sets, enum simd simd)
 {
     struct sieve *s = arena_alloc(a, sizeof *s);
     s->arena = a;
+    s->simd = simd;
     s->needles = needles;
     s->count = count;
     s->sets = sets;
@@ -262,6 +285,11 @@ static void look(const struct run *r, size_t at, uint64_t v, enum sieve_step ste
         if (e->group != group || e->step != step || (e->offset > 0 && (size_t)e->offset > at)) {
             continue;
         }
+        uint32_t beside;
+        memcpy(&beside, r->text + at + e->beside_at, sizeof beside);
+        if ((((beside | FOLD4) ^ e->beside) & e->beside_mask) != 0) {
+            continue;
+        }
         size_t start = (size_t)((ptrdiff_t)at - e->offset);
         const struct packed_needle *n = &s->needles[e->needle];
         if (needle_here(r, n, start)) {
@@ -291,36 +319,34 @@ static inline void look_all(const struct run *r, size_t at)
     }
 }
 
-void sieve_run_plain(const struct sieve *s, const char *text, size_t n, sieve_found *found,
-                     void *ctx)
+static void run_plain(const struct run *r)
 {
-    const struct run r = {.s = s, .text = text, .n = n, .found = found, .ctx = ctx};
-    for (size_t at = 0; at < n; at += 4) {
-        look_all(&r, at);
+    for (size_t at = 0; at < r->n; at += 4) {
+        look_all(r, at);
     }
 }
 
 #if defined(__x86_64__)
-# define AVX2 __attribute__((target("avx2")))
-
-AVX2 static inline __m256i gather(const uint32_t *table, __m256i at)
+TARGET_AVX2 static inline __m256i gather(const uint32_t *table, __m256i at)
 {
     return _mm256_i32gather_epi32((const int *)table, at, 4);
 }
 
 /* long_has() of eight groups, in bit 0 of each lane (the other bits are anything). */
-AVX2 static inline __m256i long_bits(const uint32_t *table, __m256i group)
+TARGET_AVX2 static inline __m256i long_bits(const uint32_t *table, __m256i group)
 {
     const __m256i low = _mm256_set1_epi32(31);
     __m256i word = gather(table, _mm256_srli_epi32(group, 32 - LONG_BITS + 5));
     __m256i first = _mm256_and_si256(_mm256_srli_epi32(group, 32 - LONG_BITS), low);
-    __m256i second = _mm256_and_si256(_mm256_srli_epi32(group, 4), low);
-    return _mm256_and_si256(_mm256_srlv_epi32(word, first), _mm256_srlv_epi32(word, second));
+    __m256i second = _mm256_and_si256(_mm256_srli_epi32(group, 9), low);
+    __m256i third = _mm256_and_si256(_mm256_srli_epi32(group, 4), low);
+    __m256i two = _mm256_and_si256(_mm256_srlv_epi32(word, first), _mm256_srlv_epi32(word, second));
+    return _mm256_and_si256(two, _mm256_srlv_epi32(word, third));
 }
 
 /* word_has() of eight groups; the bytes beside are the lowest of their lanes. */
-AVX2 static inline __m256i word_bits(const uint32_t *table, __m256i group, __m256i before,
-                                     __m256i behind, __m256i second)
+TARGET_AVX2 static inline __m256i word_bits(const uint32_t *table, __m256i group, __m256i before,
+                                            __m256i behind, __m256i second)
 {
     const __m256i seven = _mm256_set1_epi32(7);
     __m256i hash = _mm256_mullo_epi32(group, _mm256_set1_epi32((int)HASH));
@@ -332,14 +358,14 @@ AVX2 static inline __m256i word_bits(const uint32_t *table, __m256i group, __m25
                                                    _mm256_and_si256(second, seven)));
 }
 
-AVX2 static inline __m256i folded_at(const char *p)
+TARGET_AVX2 static inline __m256i folded_at(const char *p)
 {
     return _mm256_or_si256(_mm256_loadu_si256((const __m256i *)p), _mm256_set1_epi8(0x20));
 }
 
 /* Eight times four positions (32 bytes) at once: a bit for each of the eight where look_all() would
  * look. */
-AVX2 static inline unsigned lanes_at(const struct sieve *s, const char *p)
+TARGET_AVX2 static inline unsigned lanes_at(const struct sieve *s, const char *p)
 {
     const __m256i two = _mm256_set1_epi32(0xffff);
     __m256i before = folded_at(p - 1);
@@ -360,7 +386,7 @@ AVX2 static inline unsigned lanes_at(const struct sieve *s, const char *p)
     return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_slli_epi32(any, 31)));
 }
 
-AVX2 static void run_avx2(const struct run *r)
+TARGET_AVX2 static void run_avx2(const struct run *r)
 {
     for (size_t at = 0; at < r->n; at += 32) {
         unsigned lanes = lanes_at(r->s, r->text + at);
@@ -372,16 +398,146 @@ AVX2 static void run_avx2(const struct run *r)
         }
     }
 }
+
+/* Places where a table has a window, as they are gathered over a stretch of the text: the position of the four, and
+ * bits for which table and which of the positions; in the order that look_all() has. */
+enum {
+    STRETCH = 512,
+    AT_LONG = 0,
+    AT_MIDDLE,
+    AT_SHORT,
+    AT_MIDDLE_2,
+    AT_SHORT_2,
+    AT_COUNT
+};
+
+struct places {
+    size_t count;
+    uint32_t at[STRETCH / 4 + 16];
+    uint32_t bits[STRETCH / 4 + 16];
+};
+
+TARGET_AVX512 static inline __m512i gather_wide(const uint32_t *table, __m512i at)
+{
+    return _mm512_i32gather_epi32(at, table, 4);
+}
+
+/* long_has() of 16 groups, in bit 0 of each lane. */
+TARGET_AVX512 static inline __m512i long_bits_wide(const uint32_t *table, __m512i group)
+{
+    const __m512i low = _mm512_set1_epi32(31);
+    __m512i word = gather_wide(table, _mm512_srli_epi32(group, 32 - LONG_BITS + 5));
+    __m512i first = _mm512_and_si512(_mm512_srli_epi32(group, 32 - LONG_BITS), low);
+    __m512i second = _mm512_and_si512(_mm512_srli_epi32(group, 9), low);
+    __m512i third = _mm512_and_si512(_mm512_srli_epi32(group, 4), low);
+    __m512i two = _mm512_and_si512(_mm512_srlv_epi32(word, first), _mm512_srlv_epi32(word, second));
+    return _mm512_and_si512(two, _mm512_srlv_epi32(word, third));
+}
+
+/* word_has() of 16 groups; the bytes beside are the lowest of their lanes. */
+TARGET_AVX512 static inline __m512i word_bits_wide(const uint32_t *table, __m512i group,
+                                                   __m512i before, __m512i behind, __m512i second)
+{
+    const __m512i seven = _mm512_set1_epi32(7);
+    __m512i hash = _mm512_mullo_epi32(group, _mm512_set1_epi32((int)HASH));
+    __m512i word = gather_wide(table, _mm512_srli_epi32(hash, 32 - WORD_BITS));
+    __m512i b = _mm512_and_si512(behind, _mm512_set1_epi32(15));
+    __m512i any = _mm512_srlv_epi32(word, _mm512_and_si512(before, seven));
+    any = _mm512_and_si512(any, _mm512_srlv_epi32(_mm512_srli_epi32(word, BEHIND_SHIFT), b));
+    return _mm512_and_si512(any, _mm512_srlv_epi32(_mm512_srli_epi32(word, SECOND_SHIFT),
+                                                   _mm512_and_si512(second, seven)));
+}
+
+TARGET_AVX512 static inline __m512i folded_wide(const char *p)
+{
+    return _mm512_or_si512(_mm512_loadu_si512(p), _mm512_set1_epi8(0x20));
+}
+
+/* `all` with `bit` where bit 0 of `has` is set. */
+TARGET_AVX512 static inline __m512i mark(__m512i all, __m512i has, int bit)
+{
+    __m512i one = _mm512_and_si512(has, _mm512_set1_epi32(1));
+    return _mm512_or_si512(all, _mm512_slli_epi32(one, (unsigned)bit));
+}
+
+/* 16 times four positions (64 bytes) at once. Only the first `lanes` count. */
+TARGET_AVX512 static inline void gather_places(const struct run *r, size_t at, uint32_t lanes,
+                                               struct places *places)
+{
+    const struct sieve *s = r->s;
+    const char *p = r->text + at;
+    const __m512i two = _mm512_set1_epi32(0xffff);
+    const __m512i steps = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56,
+                                            60);
+    __m512i before = folded_wide(p - 1);
+    __m512i v0 = folded_wide(p);
+    __m512i v2 = folded_wide(p + 2);
+    __m512i v4 = folded_wide(p + 4);
+    __m512i v1 = _mm512_srli_epi32(v0, 8);
+    __m512i v3 = _mm512_srli_epi32(v2, 8);
+    __m512i v5 = _mm512_srli_epi32(v4, 8);
+    __m512i v6 = _mm512_srli_epi32(v4, 16);
+    __m512i group = _mm512_add_epi32(_mm512_mullo_epi32(v0, _mm512_set1_epi32((int)HASH_LOW)),
+                                     _mm512_mullo_epi32(v4, _mm512_set1_epi32((int)HASH_HIGH)));
+    __m512i all = mark(_mm512_setzero_si512(), long_bits_wide(s->longs, group), AT_LONG);
+    all = mark(all, word_bits_wide(s->middles, v0, before, v4, v5), AT_MIDDLE);
+    all = mark(all, word_bits_wide(s->shorts, _mm512_and_si512(v0, two), before, v2, v3), AT_SHORT);
+    all = mark(all, word_bits_wide(s->middles, v2, v1, v6, _mm512_srli_epi32(v4, 24)), AT_MIDDLE_2);
+    all = mark(all, word_bits_wide(s->shorts, _mm512_and_si512(v2, two), v1, v4, v5), AT_SHORT_2);
+    __mmask16 any = (__mmask16)(_mm512_test_epi32_mask(all, all) & lanes);
+    __m512i here = _mm512_add_epi32(_mm512_set1_epi32((int)at), steps);
+    _mm512_storeu_si512(places->at + places->count, _mm512_maskz_compress_epi32(any, here));
+    _mm512_storeu_si512(places->bits + places->count, _mm512_maskz_compress_epi32(any, all));
+    places->count += (size_t)__builtin_popcount(any);
+}
+
+static void look_at_places(const struct run *r, const struct places *places)
+{
+    static const struct {
+        uint8_t shift;
+        uint8_t step;
+    } rows[AT_COUNT] = {[AT_LONG] = {0, SIEVE_LONG},
+                        [AT_MIDDLE] = {0, SIEVE_MIDDLE},
+                        [AT_SHORT] = {0, SIEVE_SHORT},
+                        [AT_MIDDLE_2] = {2, SIEVE_MIDDLE},
+                        [AT_SHORT_2] = {2, SIEVE_SHORT}};
+
+    for (size_t i = 0; i < places->count; i++) {
+        for (uint32_t bits = places->bits[i]; bits != 0; bits &= bits - 1) {
+            int k = __builtin_ctz(bits);
+            size_t at = places->at[i] + rows[k].shift;
+            look(r, at, long_at(r->text + at) | FOLD8, (enum sieve_step)rows[k].step);
+        }
+    }
+}
+
+TARGET_AVX512 static void run_avx512(const struct run *r)
+{
+    struct places places;
+    for (size_t from = 0; from < r->n; from += STRETCH) {
+        size_t to = r->n - from < STRETCH ? r->n : from + STRETCH;
+        places.count = 0;
+        for (size_t at = from; at < to; at += 64) {
+            uint32_t lanes = to - at < 64 ? (1u << (to - at + 3) / 4) - 1 : 0xffff;
+            gather_places(r, at, lanes, &places);
+        }
+        look_at_places(r, &places);
+    }
+}
 #endif
 
 void sieve_run(const struct sieve *s, const char *text, size_t n, sieve_found *found, void *ctx)
 {
+    const struct run r = {.s = s, .text = text, .n = n, .found = found, .ctx = ctx};
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) {
-        const struct run r = {.s = s, .text = text, .n = n, .found = found, .ctx = ctx};
+    if (s->simd == SIMD_AVX512) {
+        run_avx512(&r);
+        return;
+    }
+    if (s->simd == SIMD_AVX2) {
         run_avx2(&r);
         return;
     }
 #endif
-    sieve_run_plain(s, text, n, found, ctx);
+    run_plain(&r);
 }

@@ -15,6 +15,7 @@
 #define ASSAY_DIAGNOSIS_SIEVE_H
 
 #include "base/arena.h"
+#include "base/simd.h"
 
 #include "diagnosis/needle.h"
 
@@ -47,7 +48,7 @@ struct packed_needles {
     size_t capacity;
     struct byte_set sets[SIEVE_SETS_MAX]; /* 0 is every byte */
     size_t set_count;
-    const unsigned char *sample; /* needle_sample(), folded */
+    const unsigned char *sample; /* the shape of needle_sample(), folded */
     size_t sample_n;
     uint8_t common[1 << SIEVE_COMMON_BITS]; /* how often it has four bytes, by hash */
 };
@@ -80,7 +81,7 @@ struct sieve;
 
 /* Keeps the pointers. The needles must be valid. */
 struct sieve *sieve_new(struct arena *a, const struct packed_needle *needles, size_t count,
-                        const struct byte_set *sets) MUST_USE RETURNS_NONNULL;
+                        const struct byte_set *sets, enum simd simd) MUST_USE RETURNS_NONNULL;
 
 /* True when there are needles of this id. */
 bool sieve_knows(const struct sieve *s, uint32_t id);
@@ -92,9 +93,5 @@ bool sieve_knows(const struct sieve *s, uint32_t id);
  */
 typedef void sieve_found(void *ctx, uint32_t id, uint32_t end);
 void sieve_run(const struct sieve *s, const char *text, size_t n, sieve_found *found, void *ctx);
-
-/* The same position by position, for processors without AVX2 and for tests. */
-void sieve_run_plain(const struct sieve *s, const char *text, size_t n, sieve_found *found,
-                     void *ctx);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/vec.h"
 
+#include "diagnosis/line_shape.h"
 #include "diagnosis/sieve.h"
 
 /* What it costs that a window shares a word of the table, and that it opens the word for others. */
@@ -151,10 +152,12 @@ void packed_needles_init(struct arena *a, struct packed_needles *p)
     p->count = 0;
     p->sets[0] = (struct byte_set){{~0ull, ~0ull, ~0ull, ~0ull}};
     p->set_count = 1;
-    const unsigned char *text = (const unsigned char *)needle_sample(&p->sample_n);
+    const char *text = needle_sample(&p->sample_n);
+    struct shapes *shapes = shapes_new(a, p->sample_n, SIMD_NONE); /* what the sieve will look at */
+    shapes_take(shapes, text, p->sample_n);
     unsigned char *sample = arena_alloc(a, p->sample_n);
     for (size_t i = 0; i < p->sample_n; i++) {
-        sample[i] = needle_fold(text[i]);
+        sample[i] = (unsigned char)(shapes->text[i] | 0x20);
     }
     p->sample = sample;
     memset(p->common, 0, sizeof p->common);

@@ -82,8 +82,8 @@ static unsigned char *candidates(struct scanner *s, const struct lines *lines)
     unsigned char *found = arena_array(arena, lines->count, knowledge->patterns_count);
     for (size_t i = 0; i < lines->count; i++) {
         struct str line = lines->items[i];
-        struct shapes *shapes = shapes_new(arena, line.n);
-        shapes_take_plain(shapes, line.p, line.n);
+        struct shapes *shapes = shapes_new(arena, line.n, simd_best());
+        shapes_take(shapes, line.p, line.n);
         struct scan_hit *hits;
         size_t count;
         struct err err;

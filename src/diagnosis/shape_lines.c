@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Cuts a text of shapes into lines and makes the numbers they are found by; see line_shape.h. Lines are of all
+ * lengths: whatever depends on the length by a branch waits for it, so there are few such branches.
+ */
+#include <string.h>
+
+#include "diagnosis/line_shape.h"
+#include "diagnosis/wide_bytes.h"
+
+enum {
+    WORD = 64,
+    BLOCK = 32,
+    LANES = 4,
+    SHORT = 4 * BLOCK,
+    ENDS_AT_ONCE = 2, /* of a word */
+    ROUND = 64        /* lines cut before they get their numbers */
+};
+
+#define MIX_0 0x165667b19e3779f9u
+#define MIX_1 0x85ebca77c2b2ae63u
+#define MIX_2 0x27d4eb2f165667c5u
+#define MIX_3 0x9fb21c651e98df25u
+
+static inline uint64_t finish(const uint64_t lane[LANES], size_t n)
+{
+    uint64_t h = lane[0] * MIX_0 + lane[1] * MIX_1 + (lane[2] ^ lane[0] >> 32) * MIX_2 +
+                 (lane[3] ^ lane[1] >> 32) * MIX_3 + n;
+    h = (h ^ h >> 31) * MIX_0;
+    return h ^ h >> 29;
+}
+
+#if defined(__x86_64__)
+# define KEY_FIRST 0x9e3779b185ebca87u
+# define KEY_STEP  0xc2b2ae3d27d4eb4fu
+
+# define ROW 255, 255, 255, 255, 255, 255, 255, 255
+/* Loaded at SHORT - k, the first k of SHORT bytes are set. */
+static const unsigned char keep_first[2 * SHORT] = {ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW,
+                                                    ROW, ROW, ROW, ROW, ROW, ROW, ROW, ROW};
+
+/* XXH3's accumulation (github.com/Cyan4973/xxHash): per 8 bytes the product of the two keyed halves,
+ * and the 8 bytes to the neighbour. */
+TARGET_AVX2 static inline __m256i add_block(__m256i sum, __m256i v, __m256i key)
+{
+    __m256i keyed = _mm256_xor_si256(v, key);
+    __m256i product = _mm256_mul_epu32(keyed, _mm256_srli_epi64(keyed, 32));
+    return _mm256_add_epi64(_mm256_add_epi64(sum, product), _mm256_shuffle_epi32(v, 0x4e));
+}
+
+TARGET_AVX2 static inline __m256i load(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* SHORT bytes at a time, whatever the length: branches that go either way cost more. */
+TARGET_AVX2 static inline uint64_t hash_avx2(const char *shape, size_t n)
+{
+    const __m256i step = _mm256_set1_epi64x((long long)KEY_STEP);
+    __m256i key = _mm256_set1_epi64x((long long)KEY_FIRST);
+    __m256i sum = _mm256_setzero_si256();
+    for (size_t at = 0; at <= n; at += SHORT) {
+        size_t left = n - at < SHORT ? n - at : SHORT;
+        const unsigned char *keep = keep_first + SHORT - left;
+        for (size_t i = 0; i < SHORT; i += BLOCK) {
+            __m256i v = _mm256_and_si256(load(shape + at + i), load(keep + i));
+            sum = add_block(sum, v, key);
+            key = _mm256_add_epi64(key, step);
+        }
+    }
+    uint64_t lane[LANES];
+    _mm256_storeu_si256((__m256i *)lane, sum);
+    return finish(lane, n);
+}
+
+/* Up to WIDE_MAX bytes in rounds of AES, which mix best for their price. What is another round's key is mixed
+ * by the next ones. */
+TARGET_AVX512 static inline __m128i mix_wide(const char *p, size_t n, __m128i seed)
+{
+    const __m512i count = _mm512_set1_epi8((char)n);
+    __m512i a = _mm512_aesenc_epi128(wide_first(p, 0, count), wide_first(p, 64, count));
+    __m512i b = _mm512_aesenc_epi128(wide_first(p, 128, count), wide_first(p, 192, count));
+    a = _mm512_aesenc_epi128(a, b);
+    __m256i half = _mm256_aesenc_epi128(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    __m128i sum = _mm_aesenc_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+    return _mm_aesenc_si128(sum, _mm_xor_si128(seed, _mm_cvtsi64_si128((long long)n)));
+}
+
+TARGET_AVX512 static inline uint64_t hash_avx512(const char *shape, size_t n)
+{
+    __m128i sum = _mm_set_epi64x((long long)KEY_FIRST, (long long)KEY_STEP);
+    sum = mix_wide(shape, n <= WIDE_MAX ? n : WIDE_MAX, sum);
+    if (__builtin_expect(n > WIDE_MAX, false)) { /* one or two bytes of the longest are not taken */
+        sum = mix_wide(shape + WIDE_MAX, n - WIDE_MAX <= WIDE_MAX ? n - WIDE_MAX : WIDE_MAX, sum);
+        sum = _mm_xor_si128(sum, _mm_cvtsi64_si128((long long)n));
+    }
+    return (uint64_t)_mm_cvtsi128_si64(_mm_aesenc_si128(sum, sum));
+}
+#endif
+
+static uint64_t hash_plain(const char *shape, size_t n)
+{
+    uint64_t lane[LANES] = {0};
+    for (size_t at = 0; at < n; at += sizeof lane[0]) {
+        uint64_t v = 0;
+        memcpy(&v, shape + at, n - at < sizeof v ? n - at : sizeof v);
+        size_t i = at / sizeof v % LANES;
+        lane[i] = (lane[i] ^ v) * MIX_1;
+        lane[i] ^= lane[i] >> 32;
+    }
+    return finish(lane, n);
+}
+
+uint64_t shape_hash(enum simd simd, const char *shape, size_t n)
+{
+#if defined(__x86_64__)
+    if (simd == SIMD_AVX512) {
+        return hash_avx512(shape, n);
+    }
+    if (simd == SIMD_AVX2) {
+        return hash_avx2(shape, n);
+    }
+#endif
+    (void)simd;
+    return hash_plain(shape, n);
+}
+
+/* The ends from byte `from` on, `want` of them or a few more, fewer at the end. A word has a few, and
+ * always as many places are written. */
+static inline __attribute__((always_inline)) size_t find_ends(const struct shapes *s, size_t from,
+                                                              size_t want, uint32_t *ends)
+{
+    size_t count = 0;
+    size_t word = from / WORD;
+    uint64_t bits = s->ends[word] & ~0ull << from % WORD;
+    for (;;) {
+        size_t here = (size_t)__builtin_popcountll(bits);
+        size_t at = word * WORD;
+        for (size_t i = 0; i < ENDS_AT_ONCE || i < here; i++) {
+            ends[count + i] = (uint32_t)at + (uint32_t)__builtin_ctzll(bits | 1ull << 63);
+            bits &= bits - 1;
+        }
+        count += here;
+        if (count >= want || word == s->n / WORD) {
+            return count < want ? count : want;
+        }
+        bits = s->ends[++word];
+    }
+}
+
+typedef uint64_t hash_line(const char *shape, size_t n);
+
+/* shapes_lines() around one of the hashes, which the compiler puts in. */
+static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
+                                                              struct shape_line *lines, size_t max,
+                                                              bool empty, hash_line *hash)
+{
+    const char *text = s->text;
+    const size_t n = s->n;
+    uint32_t ends[ROUND + WORD + ENDS_AT_ONCE];
+    size_t count = 0;
+    size_t from = *at;
+    while (from < n && count == 0) {
+        size_t found = find_ends(s, from, max < ROUND ? max : ROUND, ends);
+        for (size_t i = 0; i < found && from < n; i++) {
+            struct shape_line *line = &lines[count]; /* the next one's, when this one is left out */
+            line->at = (uint32_t)from;
+            line->n = ends[i] - (uint32_t)from;
+            count += empty | (line->n != 0);
+            line->hash = line->n <= SHAPE_MAX ? hash(text + from, line->n) : 0;
+            from = ends[i] + 1u;
+        }
+    }
+    *at = from;
+    return count;
+}
+
+#if defined(__x86_64__)
+TARGET_AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
+                                     size_t max, bool empty)
+{
+    return cut_lines(s, at, lines, max, empty, hash_avx2);
+}
+
+TARGET_AVX512 static size_t lines_avx512(const struct shapes *s, size_t *at,
+                                         struct shape_line *lines, size_t max, bool empty)
+{
+    return cut_lines(s, at, lines, max, empty, hash_avx512);
+}
+#endif
+
+size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
+                    bool empty)
+{
+#if defined(__x86_64__)
+    if (s->simd == SIMD_AVX512) {
+        return lines_avx512(s, at, lines, max, empty);
+    }
+    if (s->simd == SIMD_AVX2) {
+        return lines_avx2(s, at, lines, max, empty);
+    }
+#endif
+    return cut_lines(s, at, lines, max, empty, hash_plain);
+}
