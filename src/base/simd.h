@@ -38,7 +38,7 @@ static inline bool simd_has_vaes(void)
 }
 #endif
 
-static inline enum simd simd_best(void)
+static inline enum simd simd_found(void)
 {
 #if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) {
@@ -53,6 +53,18 @@ static inline enum simd simd_best(void)
 #else
     return SIMD_NONE;
 #endif
+}
+
+/* Asked once: CPUID takes a virtual machine tens of microseconds. */
+static inline enum simd simd_best(void)
+{
+    static _Atomic int known = -1;
+    int best = known;
+    if (best < 0) {
+        best = (int)simd_found();
+        known = best;
+    }
+    return (enum simd)best;
 }
 
 #endif

@@ -144,7 +144,8 @@ static inline __attribute__((always_inline)) void take_short_run(struct shapes *
     uint64_t run = ~(~0ull << to) & ~0ull << from;
     uint64_t letters = s->letters[word] & run;
     unsigned char before = (unsigned char)text[(ptrdiff_t)from - 1];
-    bool beside = is_word((unsigned char)text[to]) | (is_word(before) & (before != 'x'));
+    bool beside = ((int)is_word((unsigned char)text[to]) |
+                   ((int)is_word(before) & (before != 'x'))) != 0;
     bool exponent = ((letters & (letters - 1)) == 0) & ((letters >> from & 1) == 0) &
                     (text[__builtin_ctzll(letters)] == 'e');
     if ((to - from >= SHAPE_HEX_MIN) & !beside & !exponent) {
