@@ -23,7 +23,8 @@ struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
     size_t words = capacity / WORD + 3 + AT_ONCE;
     struct shapes *s = arena_alloc(a, sizeof *s);
     s->simd = simd;
-    char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN);
+    char *text = arena_alloc(a, FRONT + capacity + WORD + SHAPE_MARGIN + WORD);
+    text += -(uintptr_t)text % WORD; /* a store of 64 bytes fills one line of the cache, not two */
     memset(text, '\n', FRONT);
     s->text = text + FRONT;
     s->ends = arena_array(a, words, sizeof *s->ends);
