@@ -101,6 +101,9 @@ void *optional_symbol(const char *name, uint64_t caller);
 /* After a library was unloaded: forgets what was found in it and for it, before another takes its addresses. */
 void real_symbols_after_unload(void);
 
+/* The child of a fork: nobody else holds the locks. */
+void real_symbols_after_fork(void);
+
 /* Writes what was looked up since the last time into the record. */
 void bindings_write(struct record_header *h);
 

@@ -45,6 +45,9 @@ static struct site {
     _Atomic(void *) real;
 } sites[SITES];
 
+static _Atomic int bindings_lock;
+static _Atomic int kept_lock;
+
 /* Counts what was forgotten: an answer that was read meanwhile is asked for again. */
 static _Atomic unsigned forgotten;
 
@@ -169,9 +172,8 @@ void *optional_symbol(const char *name, uint64_t caller)
     struct object object = {.address = (uintptr_t)caller};
     dl_iterate_phdr(find_object, &object);
     void *real = look_up(name, &object);
-    static _Atomic int lock;
     int open = 0;
-    if (atomic_compare_exchange_strong(&lock, &open, 1)) {
+    if (atomic_compare_exchange_strong(&kept_lock, &open, 1)) {
         for (int i = 0; i < KEPT; i++) {
             if (atomic_load(&kept[i].name) == NULL) {
                 kept[i].real = real;
@@ -179,7 +181,7 @@ void *optional_symbol(const char *name, uint64_t caller)
                 break;
             }
         }
-        atomic_store(&lock, 0);
+        atomic_store(&kept_lock, 0);
     }
     errno = saved;
     return real;
@@ -321,13 +323,12 @@ static void *known_to(enum hook hook, uint64_t caller)
     return NULL;
 }
 
-/* A row for the record; none when another thread writes one just now: a later call has it. */
-static void bind(enum hook hook, const struct object *caller, void *real)
+/* A row for the record; false when another thread writes one just now: then the next call asks again. */
+static bool bind(enum hook hook, const struct object *caller, void *real)
 {
-    static _Atomic int lock;
     int open = 0;
-    if (caller->low == 0 || !atomic_compare_exchange_strong(&lock, &open, 1)) {
-        return;
+    if (caller->low == 0 || !atomic_compare_exchange_strong(&bindings_lock, &open, 1)) {
+        return caller->low == 0;
     }
     for (int i = 0; i < BINDINGS; i++) {
         struct binding *b = &bindings[i];
@@ -340,18 +341,18 @@ static void bind(enum hook hook, const struct object *caller, void *real)
             break;
         }
     }
-    atomic_store(&lock, 0);
+    atomic_store(&bindings_lock, 0);
+    return true;
 }
 
-static void *find_real(enum hook hook, uint64_t caller, bool jumped)
+/* *ret_told: it stands in the table, or cannot. */
+static void *find_real(enum hook hook, uint64_t caller, bool jumped, bool *ret_told)
 {
     int saved = errno;
     struct object object = {.address = (uintptr_t)caller};
     dl_iterate_phdr(find_object, &object);
     void *real = meaning(hook, &object, jumped);
-    if (real != NULL) {
-        bind(hook, &object, real);
-    }
+    *ret_told = real != NULL && bind(hook, &object, real);
     struct record_header *h = real != NULL ? record_file() : NULL;
     if (h != NULL) {
         bindings_write(h);
@@ -359,6 +360,13 @@ static void *find_real(enum hook hook, uint64_t caller, bool jumped)
     }
     errno = saved;
     return real;
+}
+
+/* Another thread of the parent may have held them; it is not here to let go. */
+void real_symbols_after_fork(void)
+{
+    atomic_store(&bindings_lock, 0);
+    atomic_store(&kept_lock, 0);
 }
 
 uint64_t who_called(uint64_t caller)
@@ -379,10 +387,11 @@ void *real_symbol(enum hook hook, uint64_t caller)
     void *real = s != NULL ? atomic_load_explicit(&s->real, memory_order_acquire) : NULL;
     if (real == NULL || atomic_load_explicit(&forgotten, memory_order_acquire) != before) {
         real = known_to(hook, caller);
+        bool told = true;
         if (real == NULL || atomic_load(&forgotten) != before) {
-            real = find_real(hook, caller, jumped);
+            real = find_real(hook, caller, jumped, &told);
         }
-        s = real != NULL ? site_of(key, true) : NULL;
+        s = real != NULL && told ? site_of(key, true) : NULL;
         if (s != NULL && atomic_load(&forgotten) == before) {
             atomic_store_explicit(&s->real, real, memory_order_release);
         }

@@ -245,6 +245,7 @@ static void in_child(void)
     gpu_guard_after_fork();
     gpu_marks_after_fork();
     output_after_fork();
+    real_symbols_after_fork();
     atomic_store(&file, NULL);
     atomic_store(&making, 0);
 }
