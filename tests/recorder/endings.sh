@@ -44,7 +44,8 @@ no "a command that is not there" err "no process left a record"
 expect "a time limit" 124 "${run[@]}" --timeout 1 --record limit -- sleep 30
 no "the limit is the cause" err "no cause is known"
 : >out
-"${run[@]}" --record hup -- sh -c 'echo ready; exec sleep 30' 2>err >out </dev/null &
+# Under nohup the command would ignore it.
+env --default-signal=HUP "${run[@]}" --record hup -- sh -c 'echo ready; exec sleep 30' 2>err >out </dev/null &
 for _ in $(seq 100); do ! grep -q ready out || break; sleep 0.1; done
 kill -HUP $!; wait $! || true
 says "who was asked to stop" err "interrupted by SIGHUP"

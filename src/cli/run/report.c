@@ -197,18 +197,25 @@ static bool only_an_echo(const char *id)
     return strcmp(id, "crash-unexplained") == 0 || strcmp(id, "peer-died") == 0;
 }
 
+static void drop_ids(struct finding_list *list, const char *one, const char *other)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const char *id = list->items[i].id;
+        if (strcmp(id, one) != 0 && strcmp(id, other) != 0) {
+            list->items[kept++] = list->items[i];
+        }
+    }
+    list->count = kept;
+}
+
 /* "Aborted (core dumped)" is explained by the record that saw it. */
 static void drop_echoes(struct judged *j)
 {
-    struct finding_list *unknown = &j->diagnosis.unknown;
-    size_t kept = 0;
-    for (size_t i = 0; i < unknown->count; i++) {
-        const char *id = unknown->items[i].id;
-        if (!saw_the_end(j) || (strcmp(id, "core-dumped") != 0 && strcmp(id, "c-assertion") != 0)) {
-            unknown->items[kept++] = unknown->items[i];
-        }
+    if (saw_the_end(j)) {
+        drop_ids(&j->diagnosis.unknown, "core-dumped", "c-assertion");
+        drop_ids(&j->diagnosis.secondary, "core-dumped", "c-assertion");
     }
-    unknown->count = kept;
 }
 
 /* numpy and scipy take their arrays from malloc, which the guard leaves alone. */
