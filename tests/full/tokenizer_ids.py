@@ -6,6 +6,7 @@ every part whose ids differ is named with the place. NAME: only models whose nam
 import base64
 import glob
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -36,17 +37,31 @@ def place(a, b):
     return f"id {at} of {len(b)}: {a[at:at + 6]}, the library {b[at:at + 6]}"
 
 
+def side_by_side(function, items):
+    """As map(), by as many processes as there are cores; what they run is inherited, since it cannot be sent."""
+    global task
+    task = function
+    with multiprocessing.get_context("fork").Pool(len(os.sched_getaffinity(0))) as pool:
+        return pool.map(run_task, items, chunksize=1)
+
+
+def run_task(item):
+    return task(item)
+
+
 def row(name, library, model, encode, *options, show=None):
     global worst
     if only not in f"{name} {library}":
         return
-    tokens, differ = 0, []
-    for path in parts:
+    def part(path):
         a, b = ours(model, path, *options), encode(texts[path])
-        tokens += len(b)
-        if a != b:
-            at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-            differ.append(f"  {os.path.basename(path)}: {place(a, b)}" + (f" {show(b[at - 3:at + 6])!r}" if show else ""))
+        if a == b:
+            return len(b), None
+        at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+        return len(b), f"  {os.path.basename(path)}: {place(a, b)}" + (f" {show(b[at - 3:at + 6])!r}" if show else "")
+
+    results = side_by_side(part, parts)
+    tokens, differ = sum(n for n, _ in results), [line for _, line in results if line]
     print(f"{name:28}{library:15}{total / 1e6:8.1f} MB{tokens:12,} ids   "
           f"{f'{len(differ)} of {len(parts)} parts differ' if differ else 'the same'}", flush=True)
     for line in differ:
