@@ -33,4 +33,10 @@ for same in "equal 7 7" "several 7|0|2 6|0|2"; do
     says "$1: it hung" err "the job hung"
     if grep -q "did not come" err; then echo "FAILED: $1: a rank is blamed"; FAILED=1; fi
 done
+
+# The watchdog of PyTorch tells that somebody waited; the records, for whom.
+watchdog='[rank0]:[E1130 10:00:00.000000 ProcessGroupNCCL.cpp:632] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=24, OpType=ALLREDUCE, NumelIn=124, NumelOut=124, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.'
+expect "a watchdog" 1 "$ASSAY" run --no-facts --record watchdog -- sh -c "RANK=0 WORLD_SIZE=2 \"$DESYNC\" 24 & RANK=1 WORLD_SIZE=2 \"$DESYNC\" 23 & sleep 2; kill \$(jobs -p); echo '$watchdog' >&2; exit 1"
+says "the time-out" err "(collective-timeout"
+says "the rank that did not come" err "rank 1 did not come to collective 24"
 finish

@@ -19,6 +19,22 @@ struct bench {
     struct gemm_layout layout;
 };
 
+static struct bench bench_new(void)
+{
+    struct bench b = {.arena = arena_new(0)};
+    b.numbers = gemm_case_new(b.arena);
+    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
+    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    return b;
+}
+
+static void bench_free(struct bench *b)
+{
+    arena_free(b->numbers->arena);
+    arena_free(b->arena);
+}
+
 static void make(struct bench *b, enum dtype dtype, enum gemm_values values, const int64_t *sizes)
 {
     b->probe = (struct gemm_probe){.values = values, .seed = gemm_mix((uint64_t)sizes[0])};
@@ -119,11 +135,7 @@ static void every_wrong_cell_is_seen(void **state)
                                        {2, 9, 4, 3, 1}, {17, 5, 33, 0, 1}};
 
     static const enum dtype dtypes[] = {DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_BF16};
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     for (size_t i = 0; i < ARRAY_LEN(sizes) * ARRAY_LEN(dtypes); i++) {
         for (enum gemm_values v = 0; v <= GEMM_VALUES_WORST; v++) {
             make(&b, dtypes[i % ARRAY_LEN(dtypes)], v, sizes[i / ARRAY_LEN(dtypes)]);
@@ -135,8 +147,7 @@ static void every_wrong_cell_is_seen(void **state)
             plant(&b, 1);
         }
     }
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 /* The vectors see every 16-bit number as a cell's own judgement does. */
@@ -198,11 +209,7 @@ static void the_worst_is_told(void **state)
 {
     (void)state;
     static const int64_t sizes[] = {13, 6, 40, 0, 1};
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     make(&b, DTYPE_F64, GEMM_VALUES_RANDOM, sizes);
     set_all(&b);
     double off = 0.75 * bound_of(&b, 50);
@@ -213,8 +220,7 @@ static void the_worst_is_told(void **state)
     worst = 0.9;
     assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
     assert_true(worst == 0.9);
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 /* An algorithm that adds up parts in 16 bits says so: its results may be farther off, by so much and no more. */
@@ -223,11 +229,7 @@ static void sums_in_the_format_of_the_result_may_be_farther_off(void **state)
     (void)state;
     static const int64_t sizes[] = {6, 5, 64, 0, 1};
     const unsigned parts = 4;
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     make(&b, DTYPE_BF16, GEMM_VALUES_RANDOM, sizes);
     set_all(&b);
     double more = (parts + 1) * 0x1p-8 * b.numbers->magnitude[7]; /* alpha is -1 */
@@ -238,8 +240,7 @@ static void sums_in_the_format_of_the_result_may_be_farther_off(void **state)
     assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
     dtype_set(DTYPE_BF16, cell_at(&b, 7), want(&b, 7) + bound_of(&b, 7) + 1.3 * more);
     assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 /* C goes through the same additions: where it is the larger part, it decides (cuBLASLt on an H200, in-place reduction
@@ -249,11 +250,7 @@ static void an_addend_goes_through_those_sums(void **state)
     (void)state;
     static const int64_t sizes[] = {6, 5, 1, 0, 1};
     const unsigned parts = 2;
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     make(&b, DTYPE_BF16, GEMM_VALUES_RANDOM, sizes);
     set_all(&b);
     const double beta = fabs(b.probe.shape.beta);
@@ -275,8 +272,7 @@ static void an_addend_goes_through_those_sums(void **state)
     assert_int_equal(judge(&b, &worst).kind, GEMM_OK);
     dtype_set(DTYPE_BF16, cell_at(&b, cell), want(&b, cell) + bound_of(&b, cell) + 1.3 * more);
     assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 /* A product stored in 16 bits before C is added (cuBLASLt on an H200 gave 536 for 539.77); without an addend there is
@@ -284,11 +280,7 @@ static void an_addend_goes_through_those_sums(void **state)
 static void a_product_may_be_stored_before_the_addend(void **state)
 {
     (void)state;
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     for (int64_t without = 0; without < 2; without++) {
         const int64_t sizes[] = {7, 9, 1, without, 1};
         size_t twice = 0;
@@ -311,19 +303,14 @@ static void a_product_may_be_stored_before_the_addend(void **state)
         dtype_set(DTYPE_BF16, cell_at(&b, 20), want(&b, 20) + (without != 0 ? off / 2 : 2 * off));
         assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
     }
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 /* Dot products of bfloat16 in hardware take subnormal operands as 0; float32 has no such excuse. */
 static void only_bfloat16_may_flush(void **state)
 {
     (void)state;
-    struct bench b = {.arena = arena_new(0)};
-    b.numbers = gemm_case_new(b.arena);
-    b.layout.a = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.b = arena_alloc(b.arena, BYTES_MAX);
-    b.layout.c = arena_alloc(b.arena, BYTES_MAX);
+    struct bench b = bench_new();
     for (unsigned i = 0; i < 2; i++) {
         b.probe = (struct gemm_probe){.values = GEMM_VALUES_DENORMAL, .seed = 3};
         struct gemm_shape *s = &b.probe.shape;
@@ -338,8 +325,7 @@ static void only_bfloat16_may_flush(void **state)
         dtype_set(DTYPE_F32, b.layout.c, 0.001);
         assert_int_equal(judge(&b, &worst).kind, GEMM_INACCURATE);
     }
-    arena_free(b.numbers->arena);
-    arena_free(b.arena);
+    bench_free(&b);
 }
 
 int main(void)
