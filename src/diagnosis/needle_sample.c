@@ -73,6 +73,8 @@ static const char sample[] =
     "small; otherwise another approach should be preferred because of the time that would be needed.\n"
     "system: you are a helpful assistant. user: write a short story about a dog who wants to fly high\n"
     "in 1905 the company was founded by two brothers from the north of the country and had 12 workers\n"
+    "packed 512 samples into 128 sequences of 4096 tokens; sample 3 tokens 812, total tokens 524288\n"
+    "max_tokens: 512, input tokens = 1024, tokens per step 16384, prompt_tokens=12 num_tokens 4e+06\n"
     "using device: cuda rocm gpu memory allocated reserved free total batch size version 2.6.0\n";
 
 double needle_commonness(const struct needle *needle)

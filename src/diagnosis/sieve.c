@@ -19,7 +19,7 @@
 enum {
     LONG_BITS = 18,
     WORD_BITS = 12, /* words of the other tables */
-    SLOTS_MIN = 1024,
+    SLOT_BITS_MIN = 10,
     BEHIND_SHIFT = 8, /* of the bits of a word */
     SECOND_SHIFT = 24
 };
@@ -52,7 +52,7 @@ struct sieve {
     VEC_OF(struct entry) entries;
     const struct entry *sorted; /* by slot */
     uint32_t *slots;            /* where each slot begins */
-    uint32_t slot_mask;
+    unsigned slot_shift;
     uint32_t *longs;
     uint32_t *middles;
     uint32_t *shorts;
@@ -192,18 +192,19 @@ static void enter_needle(struct sieve *s, uint32_t index)
 
 static uint32_t slot_of(const struct sieve *s, uint32_t group)
 {
-    return (group * HASH >> 7) & s->slot_mask;
+    return group * HASH >> s->slot_shift; /* the lower bits do not depend on the group's upper ones */
 }
 
 /* Sorts the entries by slot, so that those of one slot lie side by side. */
 static void sort_entries(struct sieve *s)
 {
-    uint32_t slots = SLOTS_MIN;
-    while (slots < s->entries.count) {
-        slots *= 2;
+    unsigned bits = SLOT_BITS_MIN;
+    while (1u << bits < s->entries.count) {
+        bits++;
     }
+    const uint32_t slots = 1u << bits;
+    s->slot_shift = 32 - bits;
     s->slots = arena_array(s->arena, (size_t)slots + 2, sizeof *s->slots);
-    s->slot_mask = slots - 1;
     for (size_t i = 0; i < s->entries.count; i++) {
         s->slots[slot_of(s, s->entries.items[i].group) + 2]++;
     }

@@ -38,7 +38,7 @@ struct packed_needle {
 
 enum {
     SIEVE_SETS_MAX = 256,
-    SIEVE_COMMON_BITS = 14,
+    SIEVE_COMMON_BITS = 16,
     SIEVE_LONG_STRETCH = 11 /* bytes under the four windows of a long needle */
 };
 
@@ -51,6 +51,7 @@ struct packed_needles {
     const unsigned char *sample; /* the shape of needle_sample(), folded */
     size_t sample_n;
     uint8_t common[1 << SIEVE_COMMON_BITS]; /* how often it has four bytes, by hash */
+    uint8_t windows[1 << SIEVE_COMMON_BITS]; /* and eight */
 };
 
 /* Adds the needles of one expression under `id`. */

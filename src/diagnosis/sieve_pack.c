@@ -11,6 +11,8 @@
 /* What it costs that a window shares a word of the table, and that it opens the word for others. */
 #define WORD_COST  1.4
 #define ENTRY_COST 0.5
+/* What a long needle's window costs each time that the sample has it, against its four bytes. */
+#define WINDOW_COST 64
 
 enum {
     CONTEXT_BEFORE = 1, /* bytes beside a window that are looked at, too */
@@ -57,6 +59,20 @@ static size_t count_rows(const struct packed_needles *p, const struct byte_set *
     return count;
 }
 
+/* The bytes that a table cannot tell from those of the set: the lowest bits are the same. */
+static struct byte_set alike(const struct byte_set *set, unsigned mask)
+{
+    bool low[16] = {false};
+    struct byte_set out = {{0}};
+    for (unsigned c = 0; c < 256; c++) {
+        low[c & mask] |= byte_set_has(set, (unsigned char)c);
+    }
+    for (unsigned c = 0; c < 256; c++) {
+        out.bits[c >> 6] |= (uint64_t)low[c & mask] << (c & 63);
+    }
+    return out;
+}
+
 /*
  * What a window at `at` costs: how often the tables let ordinary text through for it. A window is also
  * a word that it shares with other needles and that their bytes beside open; that it is rare itself
@@ -75,6 +91,9 @@ static double window_cost(const struct packed_needles *p, const struct packed_ne
         double size = (double)set_count(&sets[i]);
         entries *= beside ? 1 : size;
         open *= beside ? (size > 8 ? 1 : size / 8) : 1;
+        if (beside) {
+            sets[i] = alike(&sets[i], i == CONTEXT_BEFORE + length ? 15 : 7);
+        }
     }
     double alone = (double)count_rows(p, sets + CONTEXT_BEFORE, length);
     return (alone + WORD_COST * entries) * open + ENTRY_COST * entries +
@@ -104,7 +123,14 @@ static uint32_t common_at(const unsigned char *p)
     return v * 0x9e3779b1u >> (32 - SIEVE_COMMON_BITS);
 }
 
-/* The stretch of a long needle whose groups of four bytes are rarest. */
+static uint64_t window_at(const unsigned char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, sizeof v);
+    return v * 0x9e3779b185ebca87u >> (64 - SIEVE_COMMON_BITS);
+}
+
+/* The stretch of a long needle whose windows are rarest, and of those the one whose groups of four bytes are. */
 static int best_stretch(const struct packed_needles *p, const struct packed_needle *n)
 {
     int best = 0;
@@ -113,6 +139,9 @@ static int best_stretch(const struct packed_needles *p, const struct packed_need
         unsigned cost = 0;
         for (int k = 0; k + 4 <= SIEVE_LONG_STRETCH; k++) {
             cost += p->common[common_at(n->text + at + k)];
+        }
+        for (int k = 0; k + 8 <= SIEVE_LONG_STRETCH; k++) {
+            cost += WINDOW_COST * p->windows[window_at(n->text + at + k)];
         }
         if (cost < least) {
             best = at;
@@ -147,6 +176,11 @@ bool packed_needle_is_valid(const struct packed_needle *n, size_t sets)
     return true;
 }
 
+static void count_up(uint8_t *count)
+{
+    *count = *count < 255 ? *count + 1 : 255;
+}
+
 void packed_needles_init(struct arena *a, struct packed_needles *p)
 {
     p->count = 0;
@@ -161,9 +195,10 @@ void packed_needles_init(struct arena *a, struct packed_needles *p)
     }
     p->sample = sample;
     memset(p->common, 0, sizeof p->common);
-    for (size_t at = 0; at + 4 <= p->sample_n; at++) {
-        uint8_t *c = &p->common[common_at(sample + at)];
-        *c = *c < 255 ? *c + 1 : 255;
+    memset(p->windows, 0, sizeof p->windows);
+    for (size_t at = 0; at + 8 <= p->sample_n; at++) {
+        count_up(&p->common[common_at(sample + at)]);
+        count_up(&p->windows[window_at(sample + at)]);
     }
 }
 
