@@ -11,6 +11,8 @@
 /* A kept event of the last ones, overwritten in turn: its text lives in a buffer of its own, its
  * captures are taken when somebody asks. */
 struct slot {
+    bool late; /* `event` and the text are still to be made of this line: most are replaced before */
+    struct bare_line line;
     struct event event;
     size_t text_n;
     char text[EVENT_TEXT_MAX + 1]; /* text_n bytes, NULs among them as they may be */
@@ -24,6 +26,7 @@ struct bucket {
     uint64_t *first_sequence;
     size_t first_count;
     struct slot *last; /* EVENTS_LAST, a ring */
+    bool late;         /* some of them are */
     bool synthetic;
 };
 
@@ -33,6 +36,8 @@ struct event_store {
     size_t pattern_count;
     struct bucket *buckets; /* one per pattern */
     VEC_OF(struct bucket) synthetic;
+    struct bucket **late; /* `late_count` of the patterns' buckets */
+    size_t late_count;
     struct confirm *confirm;
     const struct error_table *errors;
     uint64_t sequence;
@@ -48,6 +53,7 @@ struct event_store *event_store_new(struct arena *a, const struct pattern *patte
     s->pattern_count = count;
     s->errors = errors;
     s->buckets = arena_array(a, count, sizeof *s->buckets);
+    s->late = arena_array(a, count, sizeof(struct bucket *));
     for (size_t i = 0; i < count; i++) {
         s->buckets[i].pattern = &patterns[i];
     }
@@ -120,6 +126,7 @@ static struct slot *next_slot(const struct event_store *s, struct bucket *b, uin
 {
     struct slot *slot = &b->last[(n - EVENTS_FIRST) % EVENTS_LAST];
     slot->sequence = s->sequence;
+    slot->late = false;
     return slot;
 }
 
@@ -168,23 +175,47 @@ void event_store_hit(struct event_store *s, size_t pattern, const struct line_co
 bool event_store_hit_again(struct event_store *s, size_t pattern, const struct bare_line *line)
 {
     struct bucket *b = &s->buckets[pattern];
-    const struct piece *piece = line->piece;
-    if (b->last == NULL || piece->text.n > EVENT_TEXT_MAX) {
+    if (b->last == NULL || line->piece.text.n > EVENT_TEXT_MAX) {
         return false;
     }
     s->sequence++;
     struct slot *slot = next_slot(s, b, b->total.count++);
+    slot->late = true;
+    slot->line = *line;
+    if (!b->late) {
+        b->late = true;
+        s->late[s->late_count++] = b;
+    }
+    return true;
+}
+
+static void settle(const struct bucket *b, struct slot *slot)
+{
+    const struct bare_line *line = &slot->line;
+    slot->late = false;
     slot->event = (struct event){.pattern = b->pattern,
                                  .source = line->source,
-                                 .line = piece->line,
-                                 .offset = piece->offset,
+                                 .line = line->piece.line,
+                                 .offset = line->piece.offset,
                                  .time = NAN,
                                  .rank = line->rank,
                                  .file = line->file,
                                  .moment = line->moment};
-    slot->text_n = piece->text.n;
-    memcpy(slot->text, piece->text.p, piece->text.n);
-    return true;
+    slot->text_n = line->piece.text.n;
+    memcpy(slot->text, line->piece.text.p, slot->text_n);
+}
+
+void event_store_settle(struct event_store *s)
+{
+    for (; s->late_count != 0; s->late_count--) {
+        struct bucket *b = s->late[s->late_count - 1];
+        b->late = false;
+        for (size_t i = 0; i < EVENTS_LAST; i++) {
+            if (b->last[i].late) {
+                settle(b, &b->last[i]);
+            }
+        }
+    }
 }
 
 static struct bucket *synthetic_bucket(struct event_store *s, const struct pattern *p)

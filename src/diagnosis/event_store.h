@@ -52,7 +52,7 @@ void event_store_hit(struct event_store *s, size_t pattern, const struct line_co
 
 /* A line without a prefix. */
 struct bare_line {
-    const struct piece *piece;
+    struct piece piece;
     const char *source;
     int file;
     int rank; /* of the file */
@@ -60,8 +60,10 @@ struct bare_line {
 };
 
 /* event_store_hit() for such a line when there are many events of the pattern already, of which the last ones
- * alone are kept. False, and nothing is done, before. */
+ * alone are kept. False, and nothing is done, before. The line's text must stay until event_store_settle(), which
+ * copies those that no later hit has replaced. */
 bool event_store_hit_again(struct event_store *s, size_t pattern, const struct bare_line *line);
+void event_store_settle(struct event_store *s);
 
 /* An event that one of our readers made, with its captures. `where` is the line it stands for;
  * everything is copied. NULL or empty captures are dropped. */

@@ -10,11 +10,6 @@
 #include "diagnosis/line_shape.h"
 #include "diagnosis/unwrap.h"
 
-struct cut {
-    uint32_t at;      /* clean offset in front of which bytes were removed */
-    uint32_t removed; /* how many, with all cuts before it in the frame */
-};
-
 struct framer {
     char *raw;   /* FRAME_CAPACITY bytes */
     char *clean; /* the same size; used only for chunks with ESC and for packed files */
@@ -29,7 +24,7 @@ struct framer {
     bool sniffed;     /* `wrapping` is known */
     enum wrapping wrapping;
     struct strbuf scratch;
-    VEC_OF(struct cut) cuts;
+    VEC_OF(struct frame_cut) cuts;
     struct arena *arena;
 };
 
@@ -199,7 +194,7 @@ static size_t strip_escapes(struct framer *f, const char *source, size_t n)
             size_t length = escape_length(esc, n - from);
             from += length;
             removed += (uint32_t)length;
-            *VEC_PUSH(f->arena, &f->cuts) = (struct cut){.at = (uint32_t)to, .removed = removed};
+            *VEC_PUSH(f->arena, &f->cuts) = (struct frame_cut){.at = (uint32_t)to, .removed = removed};
         }
     }
     return to;
@@ -219,7 +214,7 @@ static void locate_lines(struct framer *f, size_t raw_n, size_t clean_n)
         }
         uint32_t at = (uint32_t)(clean - f->clean); /* before the line that begins behind it */
         uint32_t removed = (uint32_t)(raw - f->raw) - at;
-        *VEC_PUSH(f->arena, &f->cuts) = (struct cut){.at = at, .removed = removed};
+        *VEC_PUSH(f->arena, &f->cuts) = (struct frame_cut){.at = at, .removed = removed};
         raw++;
         clean++;
     }
@@ -300,20 +295,13 @@ bool framer_next(struct framer *f, bool at_end, bool flush, struct frame *ret_fr
 
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame)
 {
-    const uint64_t before = frame->framer->base_newlines;
-    *c = (struct frame_cursor){.frame = frame, .newlines = before, .before = before};
-}
-
-struct piece frame_piece(struct frame_cursor *c, size_t n)
-{
-    const struct framer *f = c->frame->framer;
-    while (c->cut_next < f->cuts.count && f->cuts.items[c->cut_next].at < c->at) {
-        c->removed = f->cuts.items[c->cut_next].removed;
-        c->cut_next++;
-    }
-    return (struct piece){.text = {.p = c->frame->p + c->at, .n = n},
-                          .line = c->newlines + 1,
-                          .offset = f->base_offset + c->at + c->removed};
+    const struct framer *f = frame->framer;
+    *c = (struct frame_cursor){.frame = frame,
+                               .cuts = f->cuts.items,
+                               .cut_count = f->cuts.count,
+                               .base = f->base_offset,
+                               .newlines = f->base_newlines,
+                               .before = f->base_newlines};
 }
 
 uint64_t framer_newlines(const struct framer *f)

@@ -41,9 +41,18 @@ struct piece {
     uint64_t offset; /* of the piece's first byte among the original bytes */
 };
 
+/* A control sequence that was taken out. */
+struct frame_cut {
+    uint32_t at;      /* offset in the clean text in front of which bytes were removed */
+    uint32_t removed; /* how many, with all cuts before it in the frame */
+};
+
 /* Walks forward through one frame, piece by piece. */
 struct frame_cursor {
     const struct frame *frame;
+    const struct frame_cut *cuts;
+    size_t cut_count;
+    uint64_t base; /* original offset of the frame */
     size_t at;         /* where the next piece begins */
     uint64_t newlines; /* before `at` */
     uint64_t before;   /* newlines before the frame */
@@ -77,7 +86,16 @@ void framer_counted(struct framer *f, uint64_t newlines);
 void frame_cursor_init(struct frame_cursor *c, const struct frame *frame);
 
 /* The piece of `n` bytes at the cursor. */
-struct piece frame_piece(struct frame_cursor *c, size_t n);
+static inline struct piece frame_piece(struct frame_cursor *c, size_t n)
+{
+    while (c->cut_next < c->cut_count && c->cuts[c->cut_next].at < c->at) {
+        c->removed = c->cuts[c->cut_next].removed;
+        c->cut_next++;
+    }
+    return (struct piece){.text = {.p = c->frame->p + c->at, .n = n},
+                          .line = c->newlines + 1,
+                          .offset = c->base + c->at + c->removed};
+}
 
 /* Moves the cursor behind a piece of `n` bytes and its end. */
 static inline void frame_cursor_next(struct frame_cursor *c, size_t n)

@@ -60,7 +60,8 @@ static void remember_last(struct log_reader *r, const struct frame *frame)
 /* Bytes of the beginning of a frame that no text has: a log of them is a binary file. */
 static void count_binary(struct log_reader *r, const struct frame *frame)
 {
-    size_t n = frame->n < BINARY_SAMPLE ? frame->n : BINARY_SAMPLE;
+    size_t most = r->sampled < BINARY_SAMPLE ? BINARY_SAMPLE : BINARY_SAMPLE / 8; /* of a long log */
+    size_t n = frame->n < most ? frame->n : most;
     size_t odd = 0;
     const uint32_t text = 1u << '\n' | 1u << '\r' | 1u << '\t' | 1u << 0x1b | 1u << '\b' |
                           1u << '\f';
@@ -176,7 +177,6 @@ static enum status walk(struct log_reader *r, const struct frame *frame, struct 
     struct batch b;
     size_t at = 0;
     frame_cursor_init(&cursor, frame);
-    shapes_take(r->frame_shapes, frame->p, frame->n);
     for (;;) {
         b.count = shapes_lines(r->frame_shapes, &at, b.lines, LINES_AHEAD,
                                log_reader_wants_lines(r));
@@ -187,8 +187,17 @@ static enum status walk(struct log_reader *r, const struct frame *frame, struct 
         TRY(visit_batch(r, &cursor, &b, &at, err));
     }
     log_line_waiting_bar(r);
-    framer_counted(r->framer, shapes_newlines(r->frame_shapes, frame->n));
     return ST_OK;
+}
+
+/* Nothing points into a frame behind its end. */
+static enum status read_frame(struct log_reader *r, const struct frame *frame, struct err *err)
+{
+    shapes_take(r->frame_shapes, frame->p, frame->n);
+    enum status status = walk(r, frame, err);
+    event_store_settle(r->store);
+    framer_counted(r->framer, shapes_newlines(r->frame_shapes, frame->n));
+    return status;
 }
 
 /* What was learned holds for logs of the same kinds. */
@@ -209,7 +218,7 @@ enum status log_reader_drain(struct log_reader *r, bool at_end, bool flush, stru
             sniff(r, &frame);
         }
         choose_shapes(r);
-        TRY(walk(r, &frame, err));
+        TRY(read_frame(r, &frame, err));
         count_binary(r, &frame);
         remember_last(r, &frame);
     }

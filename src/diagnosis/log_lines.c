@@ -227,7 +227,7 @@ static void hit_without_prefix(struct log_reader *r, const struct piece *piece, 
 static void handle_by_place(struct log_reader *r, const struct piece *piece,
                             struct shape_entry *shape)
 {
-    const struct bare_line line = {.piece = piece,
+    const struct bare_line line = {.piece = *piece,
                                    .source = r->source,
                                    .file = r->file_count,
                                    .rank = r->file_rank,

@@ -24,27 +24,18 @@ static bool is_sep(char c)
     return c == ':' || c == '=';
 }
 
-static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-
-static double scaled(double v, int exponent)
-{
-    while (exponent > 22) {
-        v *= 1e22;
-        exponent -= 22;
-    }
-    while (exponent < -22) {
-        v /= 1e22;
-        exponent += 22;
-    }
-    return exponent >= 0 ? v * powers[exponent] : v / powers[-exponent];
-}
-
-double metric_scale(double digits, int exponent)
+double metric_scale_far(double digits, int exponent)
 {
     exponent = exponent > 400 ? 400 : exponent < -400 ? -400 : exponent;
-    return digits != 0 ? scaled(digits, exponent) : 0;
+    while (exponent > METRIC_EXACT) {
+        digits *= 1e22;
+        exponent -= METRIC_EXACT;
+    }
+    while (exponent < -METRIC_EXACT) {
+        digits /= 1e22;
+        exponent += METRIC_EXACT;
+    }
+    return metric_scale(digits, exponent);
 }
 
 static bool word_at(struct str s, size_t at, const char *word)

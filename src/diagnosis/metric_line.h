@@ -14,7 +14,8 @@
 
 enum {
     METRICS_MAX = 24,
-    METRIC_NAME_MAX = 40
+    METRIC_NAME_MAX = 40,
+    METRIC_EXACT = 22 /* powers of ten up to this one are exact in a double */
 };
 
 struct metric {
@@ -69,7 +70,18 @@ bool bar_places_read(const struct bar_places *places, struct str line,
 bool progress_bar_parse(struct str line, struct progress_bar *ret_bar);
 
 /* `digits` times ten to the power of `exponent`, as metric_number() makes it. */
-double metric_scale(double digits, int exponent);
+double metric_scale_far(double digits, int exponent);
+
+static inline double metric_scale(double digits, int exponent)
+{
+    static const double powers[METRIC_EXACT + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (exponent < -METRIC_EXACT || exponent > METRIC_EXACT) {
+        return metric_scale_far(digits, exponent);
+    }
+    return exponent < 0 ? digits / powers[-exponent] : digits * powers[exponent];
+}
 
 /* A number at the front of `s`, nan and inf in any case; *ret_length is its length, 0 without. */
 double metric_number(struct str s, size_t *ret_length);

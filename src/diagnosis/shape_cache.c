@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* See shape_cache.h. Open addressing over slots that hold a part of the hash and the entry's number. */
+/* See shape_cache.h. Open addressing. A look-up comes from far twice: for the slot, then for the entry. */
 #include "diagnosis/shape_cache.h"
 
 #include <string.h>
@@ -14,20 +14,26 @@ enum {
 };
 
 struct slot {
-    uint32_t tag;
-    uint32_t entry; /* its number + 1; 0 is free */
+    uint64_t hash;
+    struct shape_entry *entry; /* NULL: free */
 };
 
 struct shape_cache {
     enum simd simd;
-    struct arena *arena; /* of itself, texts and layouts */
+    struct arena *arena; /* of itself, entries and layouts */
     struct arena_mark empty;
     size_t count;
     size_t looked_at; /* `count` at the last shape_cache_find_lines() */
     struct slot slots[SLOTS];
-    struct shape_entry entries[ENTRIES_MAX];
+    struct shape_entry *none; /* stands for that of a free slot: neither idle nor alone */
     uint32_t seen[SEEN_ONCE]; /* tags of shapes that came once */
 };
+
+static void *alloc_aligned(struct arena *a, size_t size)
+{
+    char *room = arena_alloc(a, size + CACHE_LINE);
+    return room + (-(uintptr_t)room & (CACHE_LINE - 1));
+}
 
 static uint32_t tag_of(uint64_t hash)
 {
@@ -37,8 +43,9 @@ static uint32_t tag_of(uint64_t hash)
 struct shape_cache *shape_cache_new(enum simd simd)
 {
     struct arena *a = arena_new(0);
-    char *room = arena_alloc(a, sizeof(struct shape_cache) + CACHE_LINE);
-    struct shape_cache *c = (void *)(room + (-(uintptr_t)room & (CACHE_LINE - 1)));
+    struct shape_cache *c = alloc_aligned(a, sizeof *c);
+    c->none = alloc_aligned(a, sizeof *c->none);
+    c->none->count = SHAPE_TOO_MANY;
     c->simd = simd;
     c->arena = a;
     c->empty = arena_mark(a);
@@ -79,9 +86,9 @@ static inline __attribute__((always_inline)) const struct slot *slot_of(
     bool (*equal)(const char *a, const char *b, size_t n))
 {
     size_t at = hash % SLOTS;
-    for (; c->slots[at].entry != 0; at = (at + 1) % SLOTS) {
-        const struct shape_entry *e = &c->entries[c->slots[at].entry - 1];
-        if (c->slots[at].tag == tag_of(hash) && e->n == n && equal(e->text, text, n)) {
+    for (; c->slots[at].entry != NULL; at = (at + 1) % SLOTS) {
+        const struct shape_entry *e = c->slots[at].entry;
+        if (c->slots[at].hash == hash && e->n == n && equal(e->text, text, n)) {
             break;
         }
     }
@@ -98,16 +105,7 @@ struct shape_entry *shape_cache_find_new(struct shape_cache *c, const struct lin
     if (c->count == c->looked_at) {
         return NULL;
     }
-    const struct slot *slot = slot_of(c, shape->text, shape->n, shape->hash, equal_plain);
-    return slot->entry != 0 ? &c->entries[slot->entry - 1] : NULL;
-}
-
-/* The entry that the first slot of the line speaks of; any one when that is free. */
-static const struct shape_entry *first_entry(const struct shape_cache *c,
-                                             const struct shape_line *line)
-{
-    uint32_t entry = c->slots[line->hash % SLOTS].entry;
-    return &c->entries[entry != 0 ? entry - 1 : 0];
+    return slot_of(c, shape->text, shape->n, shape->hash, equal_plain)->entry;
 }
 
 static void prefetch(const struct shape_cache *c, const struct shape_line *lines, size_t count)
@@ -116,12 +114,11 @@ static void prefetch(const struct shape_cache *c, const struct shape_line *lines
         __builtin_prefetch(&c->slots[lines[i].hash % SLOTS]);
     }
     for (size_t i = 0; i < count; i++) {
-        __builtin_prefetch(first_entry(c, &lines[i]));
-    }
-    for (size_t i = 0; i < count; i++) {
-        const char *text = first_entry(c, &lines[i])->text;
-        __builtin_prefetch(text);
-        __builtin_prefetch(text + CACHE_LINE);
+        const char *entry = (const char *)c->slots[lines[i].hash % SLOTS].entry;
+        entry = entry != NULL ? entry : (const char *)c->none;
+        __builtin_prefetch(entry);
+        __builtin_prefetch(entry + CACHE_LINE);
+        __builtin_prefetch(entry + 2 * (size_t)CACHE_LINE);
     }
 }
 
@@ -143,13 +140,9 @@ static inline __attribute__((always_inline)) struct shape_find find_lines(
     uint64_t alone = 0;
     for (size_t i = 0; i < f->count; i++) {
         const struct shape_line *line = &f->lines[i];
-        const struct slot *slot = slot_of(c, f->text + line->at, line->n, line->hash, equal);
-        if (slot->entry == 0) {
-            f->entries[i] = NULL;
-            continue;
-        }
-        struct shape_entry *e = &c->entries[slot->entry - 1];
+        struct shape_entry *e = slot_of(c, f->text + line->at, line->n, line->hash, equal)->entry;
         f->entries[i] = e;
+        e = e != NULL ? e : c->none; /* no branch: there is no telling which way it goes */
         idle |= (uint64_t)(e->count == 0) << i;
         alone |= (uint64_t)((e->count == 1) & (e->ids[0] == f->id)) << i;
     }
@@ -227,10 +220,10 @@ struct shape_entry *shape_cache_add(struct shape_cache *c, const struct line_sha
         return NULL;
     }
     size_t at = (size_t)(slot_of(c, shape->text, shape->n, shape->hash, equal_plain) - c->slots);
-    struct slot *slot = &c->slots[at];
-    struct shape_entry *e = &c->entries[c->count++];
-    *slot = (struct slot){.tag = tag_of(shape->hash), .entry = (uint32_t)c->count};
-    *e = (struct shape_entry){.n = (uint16_t)shape->n,
-                              .text = arena_copy(c->arena, shape->text, shape->n)};
+    struct shape_entry *e = alloc_aligned(c->arena, sizeof *e + shape->n);
+    e->n = (uint16_t)shape->n;
+    memcpy(e->text, shape->text, shape->n);
+    c->slots[at] = (struct slot){.hash = shape->hash, .entry = e};
+    c->count++;
     return e;
 }

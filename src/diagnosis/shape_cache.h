@@ -24,8 +24,7 @@ struct line_shape {
 };
 
 struct shape_entry {
-    alignas(64) const char *text; /* n bytes */
-    struct metric_layout *layout; /* where the metrics stand; NULL when not known */
+    alignas(64) struct metric_layout *layout; /* where the metrics stand; NULL when not known */
     struct bar_places *bar;       /* where the numbers of a bar stand; NULL when not known */
     uint16_t n;
     uint8_t count;
@@ -33,6 +32,7 @@ struct shape_entry {
     bool by_place; /* run_reader_by_place() reads its lines */
     uint16_t ask;  /* bit i: whether ids[i] really matches depends on the digits, ask again */
     uint16_t ids[SHAPE_IDS_MAX]; /* candidates that match, or may (scan.h), rising */
+    char text[];                 /* n bytes: the next to be looked at */
 };
 
 struct shape_cache;
