@@ -15,26 +15,26 @@
 enum simd {
     SIMD_NONE = 0, /* what every processor can that we run on */
     SIMD_AVX2,
-    SIMD_AVX512 /* with byte lanes, VBMI and AES: Ice Lake, Zen 4 and newer */
+    SIMD_AVX512 /* with byte lanes, VBMI, AES and carry-less products: Ice Lake, Zen 4 and newer */
 };
 
 #if defined(__x86_64__)
 # define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-# define TARGET_AVX512                                                                         \
-  __attribute__((target(                                                                       \
-      "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vpopcntdq,aes,vaes,bmi,bmi2,lzcnt," \
-      "popcnt")))
+# define TARGET_AVX512                                                                       \
+  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vpopcntdq,aes," \
+                        "vaes,pclmul,vpclmulqdq,bmi,bmi2,lzcnt,popcnt")))
 #endif
 
 #if defined(__x86_64__)
-/* AES on wide vectors, which older compilers cannot ask for by name. Intel SDM, CPUID leaf 7. */
-static inline bool simd_has_vaes(void)
+/* AES and carry-less products on wide vectors, which older compilers cannot ask for by name. Intel SDM, CPUID leaf 7. */
+static inline bool simd_has_wide_aes(void)
 {
+    const unsigned both = 1u << 9 | 1u << 10;
     unsigned a;
     unsigned b;
     unsigned c;
     unsigned d;
-    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c >> 9 & 1) != 0;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & both) == both;
 }
 #endif
 
@@ -46,7 +46,7 @@ static inline enum simd simd_found(void)
     }
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vpopcntdq") && simd_has_vaes()) {
+        __builtin_cpu_supports("avx512vpopcntdq") && simd_has_wide_aes()) {
         return SIMD_AVX512;
     }
     return SIMD_AVX2;

@@ -194,7 +194,8 @@ static size_t strip_escapes(struct framer *f, const char *source, size_t n)
             size_t length = escape_length(esc, n - from);
             from += length;
             removed += (uint32_t)length;
-            *VEC_PUSH(f->arena, &f->cuts) = (struct frame_cut){.at = (uint32_t)to, .removed = removed};
+            *VEC_PUSH(f->arena, &f->cuts) = (struct frame_cut){.at = (uint32_t)to,
+                                                               .removed = removed};
         }
     }
     return to;

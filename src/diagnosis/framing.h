@@ -52,7 +52,7 @@ struct frame_cursor {
     const struct frame *frame;
     const struct frame_cut *cuts;
     size_t cut_count;
-    uint64_t base; /* original offset of the frame */
+    uint64_t base;     /* original offset of the frame */
     size_t at;         /* where the next piece begins */
     uint64_t newlines; /* before `at` */
     uint64_t before;   /* newlines before the frame */

@@ -22,7 +22,7 @@ enum {
     SHAPE_MARGIN = 128, /* bytes behind a text that are read with it and count for nothing */
     SHAPE_HEX_MIN = 4,  /* length of a hexadecimal number */
     SHAPE_HEX_MAX = 64,
-    SHAPE_MAX = 512 /* longer lines get no hash and are not remembered */
+    SHAPE_MAX = 510 /* longer lines get no hash and are not remembered */
 };
 
 /* The shapes of all lines of a text, and where the lines end. */
@@ -70,8 +70,8 @@ size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines
 /* True when the line of `n` bytes at `at` has hexadecimal numbers. */
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);
 
-/* A number for a shape, to find it by; another one at each level. SHAPE_MARGIN bytes behind it must be
- * readable. */
+/* A number for a shape of at most SHAPE_MAX bytes, to know it by; another one at each level. SHAPE_MARGIN bytes
+ * behind it must be readable. */
 uint64_t shape_hash(enum simd simd, const char *shape, size_t n);
 
 #endif

@@ -60,7 +60,8 @@ static void remember_last(struct log_reader *r, const struct frame *frame)
 /* Bytes of the beginning of a frame that no text has: a log of them is a binary file. */
 static void count_binary(struct log_reader *r, const struct frame *frame)
 {
-    size_t most = r->sampled < BINARY_SAMPLE ? BINARY_SAMPLE : BINARY_SAMPLE / 8; /* of a long log */
+    size_t most = r->sampled < BINARY_SAMPLE ? BINARY_SAMPLE
+                                             : BINARY_SAMPLE / 8; /* of a long log */
     size_t n = frame->n < most ? frame->n : most;
     size_t odd = 0;
     const uint32_t text = 1u << '\n' | 1u << '\r' | 1u << '\t' | 1u << 0x1b | 1u << '\b' |
@@ -92,7 +93,7 @@ static void weigh(struct log_reader *r, const struct frame *frame, struct batch 
         if (shape_cache_make_room(r->shapes)) {
             r->waiting_shape = NULL;
         }
-        found = shape_cache_find_lines(r->shapes, r->frame_shapes->text, b->lines, b->count,
+        found = shape_cache_find_lines(r->shapes, b->lines, b->count,
                                        (uint16_t)scanner_mark_id(r->scanner, MARK_PROGRESS),
                                        b->entries);
     } else {

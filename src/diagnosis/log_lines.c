@@ -366,9 +366,7 @@ static struct shape_entry *new_shape(const struct log_reader *r, const struct sh
     if (line->n == 0 || line->n > SHAPE_MAX || !r->by_shape) {
         return NULL;
     }
-    const struct line_shape shape = {
-        .text = r->frame_shapes->text + line->at, .n = line->n, .hash = line->hash};
-    return shape_cache_find_new(r->shapes, &shape);
+    return shape_cache_find_new(r->shapes, line);
 }
 
 /* What the scanner finds in a line; `shape` is the entry of its shape, or NULL when that is new. */
@@ -380,8 +378,7 @@ static enum status scan_line(struct log_reader *r, const struct piece *piece,
     const char *text = r->frame_shapes->text + line->at;
     TRY(scanner_line(r->scanner, piece->text, text, 0, line->n, &known.hits, &known.count, err));
     if (entry == NULL && line->n != 0 && line->n <= SHAPE_MAX && r->by_shape) {
-        const struct line_shape shape = {.text = text, .n = line->n, .hash = line->hash};
-        known.fresh = shape_cache_add(r->shapes, &shape);
+        known.fresh = shape_cache_add(r->shapes, line);
         if (known.fresh != NULL) {
             known.fresh->hex = shapes_have_hex(r->frame_shapes, line->at, line->n);
         }

@@ -30,7 +30,7 @@ static enum status reader_init(struct log_reader *r, struct err *err)
     r->run = run_reader_new(a, r->series);
     r->faults = gpu_faults_new(a, r->store, r->errors);
     r->tracebacks = tracebacks_new(a, r->store);
-    r->shapes = shape_cache_new(simd_best());
+    r->shapes = shape_cache_new();
     r->frame_shapes = shapes_new(a, FRAME_CAPACITY, simd_best());
     r->long_piece = arena_array(a, k->patterns_count + MARK_COUNT, sizeof *r->long_piece);
     return ST_OK;

@@ -192,7 +192,8 @@ static void enter_needle(struct sieve *s, uint32_t index)
 
 static uint32_t slot_of(const struct sieve *s, uint32_t group)
 {
-    return group * HASH >> s->slot_shift; /* the lower bits do not depend on the group's upper ones */
+    return group * HASH >>
+           s->slot_shift; /* the lower bits do not depend on the group's upper ones */
 }
 
 /* Sorts the entries by slot, so that those of one slot lie side by side. */

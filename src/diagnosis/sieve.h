@@ -50,7 +50,7 @@ struct packed_needles {
     size_t set_count;
     const unsigned char *sample; /* the shape of needle_sample(), folded */
     size_t sample_n;
-    uint8_t common[1 << SIEVE_COMMON_BITS]; /* how often it has four bytes, by hash */
+    uint8_t common[1 << SIEVE_COMMON_BITS];  /* how often it has four bytes, by hash */
     uint8_t windows[1 << SIEVE_COMMON_BITS]; /* and eight */
 };
 

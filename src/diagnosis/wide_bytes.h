@@ -26,22 +26,6 @@ TARGET_AVX512 static inline __m512i wide_first(const char *p, unsigned char at, 
     __m512i number = _mm512_add_epi8(_mm512_load_si512(count), _mm512_set1_epi8((char)at));
     return _mm512_maskz_loadu_epi8(_mm512_cmplt_epu8_mask(number, n), p + at);
 }
-
-TARGET_AVX512 static inline __m512i wide_differ(const char *a, const char *b, unsigned char at,
-                                                __m512i n)
-{
-    return _mm512_xor_si512(wide_first(a, at, n), wide_first(b, at, n));
-}
-
-/* n is not greater than WIDE_MAX. */
-TARGET_AVX512 static inline bool wide_equal(const char *a, const char *b, size_t n)
-{
-    const __m512i count = _mm512_set1_epi8((char)n);
-    __m512i low = _mm512_or_si512(wide_differ(a, b, 0, count), wide_differ(a, b, 64, count));
-    __m512i high = _mm512_or_si512(wide_differ(a, b, 128, count), wide_differ(a, b, 192, count));
-    __m512i any = _mm512_or_si512(low, high);
-    return _mm512_test_epi64_mask(any, any) == 0;
-}
 #endif
 
 #endif
