@@ -20,9 +20,10 @@ enum simd {
 
 #if defined(__x86_64__)
 # define TARGET_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
-# define TARGET_AVX512                                                                       \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vpopcntdq,aes," \
-                        "vaes,pclmul,vpclmulqdq,bmi,bmi2,lzcnt,popcnt")))
+# define TARGET_AVX512                                                                        \
+  __attribute__((                                                                             \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,aes," \
+             "vaes,pclmul,vpclmulqdq,bmi,bmi2,lzcnt,popcnt")))
 #endif
 
 #if defined(__x86_64__)
@@ -46,7 +47,8 @@ static inline enum simd simd_found(void)
     }
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-        __builtin_cpu_supports("avx512vpopcntdq") && simd_has_wide_aes()) {
+        __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512vpopcntdq") &&
+        simd_has_wide_aes()) {
         return SIMD_AVX512;
     }
     return SIMD_AVX2;

@@ -7,15 +7,14 @@
 
 #include <string.h>
 
-#if defined(__x86_64__)
-# include <immintrin.h>
-#endif
+#include "diagnosis/wide_bytes.h"
 
 enum {
     WORD = 64,
     BLOCK = 32,
-    FRONT = 64, /* bytes in front of the text */
-    AT_ONCE = 8 /* words */
+    FRONT = 64,       /* bytes in front of the text */
+    AT_ONCE = 8,      /* words */
+    ENDS_AT_ONCE = 16 /* of a word */
 };
 
 struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
@@ -27,7 +26,7 @@ struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
     text += -(uintptr_t)text % WORD; /* a store of 64 bytes fills one line of the cache, not two */
     memset(text, '\n', FRONT);
     s->text = text + FRONT;
-    s->ends = arena_array(a, words, sizeof *s->ends);
+    s->ends = arena_array(a, capacity + 1 + ENDS_AT_ONCE, sizeof *s->ends);
     s->newlines = arena_array(a, words, sizeof *s->newlines);
     s->newlines_before = arena_array(a, words, sizeof *s->newlines_before);
     s->digits = arena_array(a, words, sizeof *s->digits);
@@ -214,9 +213,25 @@ static inline __attribute__((always_inline)) void finish(struct shapes *s)
     }
 }
 
-/* Ends the text and the sets at n. */
-static void close_text(struct shapes *s, const char *p, size_t n)
+/* The ends in the word at byte `at`: a word has few, and always two places are written. Gives the new count. */
+static inline size_t put_ends(uint32_t *list, size_t count, size_t at, uint64_t ends)
 {
+    size_t here = (size_t)__builtin_popcountll(ends);
+    for (size_t i = 0; i < 2 || i < here; i++) {
+        list[count + i] = (uint32_t)at + (uint32_t)__builtin_ctzll(ends | 1ull << 63);
+        ends &= ends - 1;
+    }
+    return count + here;
+}
+
+/* Ends the text, the list of `ends` and the sets at n. */
+static void close_text(struct shapes *s, const char *p, size_t n, size_t ends)
+{
+    while (ends != 0 && s->ends[ends - 1] >= n) {
+        ends--;
+    }
+    s->ends[ends] = (uint32_t)n;
+    s->next_end = 0;
     if (n != 0 && p[n - 1] == 'e') { /* no exponent: what stands behind is not of the text */
         s->letters[(n - 1) / WORD] |= 1ull << (n - 1) % WORD;
     }
@@ -224,7 +239,6 @@ static void close_text(struct shapes *s, const char *p, size_t n)
     uint64_t below = ~(~0ull << n % WORD);
     s->n = n;
     memset(s->text + n, '\n', SHAPE_MARGIN);
-    s->ends[word] = (s->ends[word] & below) | 1ull << n % WORD;
     s->newlines[word] &= below;
     s->digits[word] &= below;
     s->letters[word] &= below;
@@ -234,8 +248,8 @@ static void close_text(struct shapes *s, const char *p, size_t n)
 
 static void take_plain(struct shapes *s, const char *p, size_t n)
 {
+    size_t ends = 0;
     for (size_t i = 0; i <= n / WORD; i++) {
-        s->ends[i] = 0;
         s->newlines[i] = 0;
         s->digits[i] = 0;
         s->letters[i] = 0;
@@ -245,13 +259,14 @@ static void take_plain(struct shapes *s, const char *p, size_t n)
         bool end = p[i] == '\n' || p[i] == '\r';
         bool digit = p[i] >= '0' && p[i] <= '9';
         bool letter = p[i] >= 'a' && p[i] <= 'f' && !(p[i] == 'e' && i + 1 < n && p[i + 1] == '-');
-        s->ends[i / WORD] |= end ? bit : 0;
+        s->ends[ends] = (uint32_t)i;
+        ends += end;
         s->newlines[i / WORD] |= p[i] == '\n' ? bit : 0;
         s->digits[i / WORD] |= digit ? bit : 0;
         s->letters[i / WORD] |= letter ? bit : 0;
         s->text[i] = end ? '\n' : digit ? '0' : p[i];
     }
-    close_text(s, p, n);
+    close_text(s, p, n, ends);
     finish(s);
 }
 
@@ -268,8 +283,8 @@ TARGET_AVX2 static inline __m256i in_range(__m256i v, char low, char span)
     return _mm256_cmpeq_epi8(_mm256_min_epu8(above, _mm256_set1_epi8(span)), above);
 }
 
-/* 32 bytes into the sets at `shift` of the word. */
-TARGET_AVX2 static inline void take_block(struct shapes *s, const char *p, size_t at, int shift)
+/* 32 bytes into the sets at `shift` of the word. Gives the ends among them. */
+TARGET_AVX2 static inline uint64_t take_block(struct shapes *s, const char *p, size_t at, int shift)
 {
     const __m256i newline = _mm256_set1_epi8('\n');
     __m256i v = _mm256_loadu_si256((const __m256i *)(p + at));
@@ -283,23 +298,24 @@ TARGET_AVX2 static inline void take_block(struct shapes *s, const char *p, size_
     v = _mm256_blendv_epi8(v, newline, end);
     v = _mm256_blendv_epi8(v, _mm256_set1_epi8('0'), digit);
     _mm256_storeu_si256((__m256i *)(s->text + at), v);
-    s->ends[at / WORD] |= lanes(end) << shift;
     s->newlines[at / WORD] |= lanes(line_feed) << shift;
     s->digits[at / WORD] |= lanes(digit) << shift;
     s->letters[at / WORD] |= lanes(letter) << shift;
+    return lanes(end) << shift;
 }
 
 TARGET_AVX2 static void take_avx2(struct shapes *s, const char *p, size_t n)
 {
+    size_t count = 0;
     for (size_t at = 0; at <= n; at += WORD) {
-        s->ends[at / WORD] = 0;
         s->newlines[at / WORD] = 0;
         s->digits[at / WORD] = 0;
         s->letters[at / WORD] = 0;
-        take_block(s, p, at, 0);
-        take_block(s, p, at + BLOCK, BLOCK);
+        uint64_t ends = take_block(s, p, at, 0);
+        ends |= take_block(s, p, at + BLOCK, BLOCK);
+        count = put_ends(s->ends, count, at, ends);
     }
-    close_text(s, p, n);
+    close_text(s, p, n, count);
     finish(s);
 }
 
@@ -359,14 +375,27 @@ TARGET_AVX512 static void finish_wide(struct shapes *s)
     }
 }
 
+/* put_ends() for up to 16 at once. */
+TARGET_AVX512 static inline size_t put_ends_wide(uint32_t *list, size_t count, size_t at,
+                                                 uint64_t ends)
+{
+    __m512i places = _mm512_maskz_compress_epi8(ends, _mm512_load_si512(wide_numbers));
+    places = _mm512_cvtepu8_epi32(_mm512_castsi512_si128(places));
+    _mm512_storeu_si512(list + count, _mm512_add_epi32(places, _mm512_set1_epi32((int)at)));
+    size_t here = (size_t)__builtin_popcountll(ends);
+    return __builtin_expect(here <= ENDS_AT_ONCE, true) ? count + here
+                                                        : put_ends(list, count, at, ends);
+}
+
 TARGET_AVX512 static void take_avx512(struct shapes *s, const char *p, size_t n)
 {
     const __m512i newline = _mm512_set1_epi8('\n');
     char *restrict text = s->text;
-    uint64_t *restrict ends = s->ends;
+    uint32_t *restrict ends = s->ends;
     uint64_t *restrict newlines = s->newlines;
     uint64_t *restrict digits = s->digits;
     uint64_t *restrict letters = s->letters;
+    size_t count = 0;
     for (size_t at = 0; at <= n; at += WORD) {
         __m512i v = _mm512_loadu_si512(p + at);
         __m512i next = _mm512_loadu_si512(p + at + 1);
@@ -378,12 +407,12 @@ TARGET_AVX512 static void take_avx512(struct shapes *s, const char *p, size_t n)
         v = _mm512_mask_blend_epi8(end, v, newline);
         v = _mm512_mask_blend_epi8(digit, v, _mm512_set1_epi8('0'));
         _mm512_storeu_si512(text + at, v);
-        ends[at / WORD] = end;
+        count = put_ends_wide(ends, count, at, end);
         newlines[at / WORD] = line_feed;
         digits[at / WORD] = digit;
         letters[at / WORD] = in_range_wide(v, 'a', 5) & ~exponent;
     }
-    close_text(s, p, n);
+    close_text(s, p, n, count);
     finish_wide(s);
 }
 #endif

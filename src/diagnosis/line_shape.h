@@ -30,8 +30,9 @@ struct shapes {
     size_t n;
     char *text;                /* n bytes and a margin; '\r' as '\n', and a '\n' in front */
     enum simd simd;            /* how they are made and cut */
-    uint64_t *ends;            /* bit sets over the bytes: '\n' and '\r', and one behind the text */
-    uint64_t *newlines;        /* '\n' alone */
+    uint32_t *ends;            /* where '\n' and '\r' stand, and n */
+    size_t next_end;           /* for shapes_lines() to go on from */
+    uint64_t *newlines;        /* bit sets over the bytes: '\n' alone */
     uint32_t *newlines_before; /* of them, in front of each 64 bytes */
     uint64_t *digits;          /* 0-9 */
     uint64_t *letters;         /* a-f */
@@ -64,8 +65,7 @@ struct shape_line {
 
 /* The next lines from *at on, at most `max`; moves *at behind the last. None at the text's end. Those that
  * are empty are left out unless `empty`. */
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
-                    bool empty);
+size_t shapes_lines(struct shapes *s, size_t *at, struct shape_line *lines, size_t max, bool empty);
 
 /* True when the line of `n` bytes at `at` has hexadecimal numbers. */
 bool shapes_have_hex(const struct shapes *s, size_t at, size_t n);

@@ -10,12 +10,9 @@
 #include "diagnosis/wide_bytes.h"
 
 enum {
-    WORD = 64,
     BLOCK = 32,
     LANES = 4,
-    SHORT = 4 * BLOCK,
-    ENDS_AT_ONCE = 2, /* of a word */
-    ROUND = 64        /* lines cut before they get their numbers */
+    SHORT = 4 * BLOCK
 };
 
 #define MIX_0 0x165667b19e3779f9u
@@ -148,72 +145,62 @@ uint64_t shape_hash(enum simd simd, const char *shape, size_t n)
     return hash_plain(shape, n);
 }
 
-/* The ends from byte `from` on, `want` of them or a few more, fewer at the end. A word has a few, and
- * always as many places are written. */
-static inline __attribute__((always_inline)) size_t find_ends(const struct shapes *s, size_t from,
-                                                              size_t want, uint32_t *ends)
-{
-    size_t count = 0;
-    size_t word = from / WORD;
-    uint64_t bits = s->ends[word] & ~0ull << from % WORD;
-    for (;;) {
-        size_t here = (size_t)__builtin_popcountll(bits);
-        size_t at = word * WORD;
-        for (size_t i = 0; i < ENDS_AT_ONCE || i < here; i++) {
-            ends[count + i] = (uint32_t)at + (uint32_t)__builtin_ctzll(bits | 1ull << 63);
-            bits &= bits - 1;
-        }
-        count += here;
-        if (count >= want || word == s->n / WORD) {
-            return count < want ? count : want;
-        }
-        bits = s->ends[++word];
-    }
-}
-
 typedef uint64_t hash_line(const char *shape, size_t n);
 
+/* The number of the first end from byte `at` on: mostly the one that comes next. */
+static size_t end_from(const struct shapes *s, size_t at)
+{
+    size_t i = s->next_end;
+    while (i != 0 && s->ends[i - 1] >= at) {
+        i--;
+    }
+    while (s->ends[i] < at) {
+        i++;
+    }
+    return i;
+}
+
 /* shapes_lines() around one of the hashes, which the compiler puts in. */
-static inline __attribute__((always_inline)) size_t cut_lines(const struct shapes *s, size_t *at,
+static inline __attribute__((always_inline)) size_t cut_lines(struct shapes *s, size_t *at,
                                                               struct shape_line *lines, size_t max,
                                                               bool empty, hash_line *hash)
 {
     const char *text = s->text;
-    const size_t n = s->n;
-    uint32_t ends[ROUND + WORD + ENDS_AT_ONCE];
     size_t count = 0;
     size_t from = *at;
-    while (from < n && count == 0) {
-        size_t found = find_ends(s, from, max < ROUND ? max : ROUND, ends);
-        for (size_t i = 0; i < found && from < n; i++) {
-            struct shape_line *line = &lines[count]; /* the next one's, when this one is left out */
-            line->at = (uint32_t)from;
-            line->n = ends[i] - (uint32_t)from;
-            count += empty | (line->n != 0);
-            line->hash = line->n <= SHAPE_MAX ? hash(text + from, line->n) : 0;
-            from = ends[i] + 1u;
-        }
+    if (from >= s->n) {
+        return 0;
     }
+    const uint32_t *ends = s->ends + end_from(s, from);
+    while (from < s->n && count < max) {
+        struct shape_line *line = &lines[count]; /* the next one's, when this one is left out */
+        size_t end = *ends++;
+        line->at = (uint32_t)from;
+        line->n = (uint32_t)(end - from);
+        count += empty | (line->n != 0);
+        line->hash = line->n <= SHAPE_MAX ? hash(text + from, line->n) : 0;
+        from = end + 1;
+    }
+    s->next_end = (size_t)(ends - s->ends);
     *at = from;
     return count;
 }
 
 #if defined(__x86_64__)
-TARGET_AVX2 static size_t lines_avx2(const struct shapes *s, size_t *at, struct shape_line *lines,
+TARGET_AVX2 static size_t lines_avx2(struct shapes *s, size_t *at, struct shape_line *lines,
                                      size_t max, bool empty)
 {
     return cut_lines(s, at, lines, max, empty, hash_avx2);
 }
 
-TARGET_AVX512 static size_t lines_avx512(const struct shapes *s, size_t *at,
-                                         struct shape_line *lines, size_t max, bool empty)
+TARGET_AVX512 static size_t lines_avx512(struct shapes *s, size_t *at, struct shape_line *lines,
+                                         size_t max, bool empty)
 {
     return cut_lines(s, at, lines, max, empty, hash_avx512);
 }
 #endif
 
-size_t shapes_lines(const struct shapes *s, size_t *at, struct shape_line *lines, size_t max,
-                    bool empty)
+size_t shapes_lines(struct shapes *s, size_t *at, struct shape_line *lines, size_t max, bool empty)
 {
 #if defined(__x86_64__)
     if (s->simd == SIMD_AVX512) {

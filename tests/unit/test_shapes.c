@@ -41,7 +41,7 @@ static void digits_and_hexadecimal_numbers_lose_their_values(void **state)
 }
 
 /* The lines of a text are those between its ends, whatever number of them is asked for at once. */
-static void assert_lines(const struct shapes *s, const char *text, size_t n)
+static void assert_lines(struct shapes *s, const char *text, size_t n)
 {
     struct shape_line lines[71];
     size_t at = 0;
@@ -72,7 +72,7 @@ static void assert_lines(const struct shapes *s, const char *text, size_t n)
 }
 
 /* Without the empty ones, the same lines in the same order. */
-static void assert_lines_with_text(const struct shapes *s)
+static void assert_lines_with_text(struct shapes *s)
 {
     struct shape_line lines[64];
     struct shape_line full[64];
