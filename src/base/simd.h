@@ -27,7 +27,8 @@ enum simd {
 #endif
 
 #if defined(__x86_64__)
-/* AES and carry-less products on wide vectors, which older compilers cannot ask for by name. Intel SDM, CPUID leaf 7. */
+/* AES and carry-less products on wide vectors, which older compilers do not know by name. Intel SDM, CPUID
+ * leaf 7. */
 static inline bool simd_has_wide_aes(void)
 {
     const unsigned both = 1u << 9 | 1u << 10;
