@@ -209,9 +209,34 @@ static void drop_ids(struct finding_list *list, const char *one, const char *oth
     list->count = kept;
 }
 
+/* What a launcher says when it is asked to stop, which we did. */
+static bool answers_our_stop(const struct finding *f)
+{
+    if (strcmp(f->id, "rank-closing-sigterm") == 0) {
+        return true;
+    }
+    return strcmp(f->id, "python-exception") == 0 && strcmp(f->title, f->id) == 0 && /* once */
+           f->evidence.count == 1 && strstr(f->evidence.items[0].text, "SignalException: ") != NULL;
+}
+
+static void drop_answers(struct finding_list *list)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (!answers_our_stop(&list->items[i])) {
+            list->items[kept++] = list->items[i];
+        }
+    }
+    list->count = kept;
+}
+
 /* "Aborted (core dumped)" is explained by the record that saw it. */
 static void drop_echoes(struct judged *j)
 {
+    const char *ending = tree_text(j->run, "ending", "");
+    if (strncmp(ending, "stopped", strlen("stopped")) == 0 || strcmp(ending, "interrupted") == 0) {
+        drop_answers(&j->diagnosis.unknown);
+    }
     if (saw_the_end(j)) {
         drop_ids(&j->diagnosis.unknown, "core-dumped", "c-assertion");
         drop_ids(&j->diagnosis.secondary, "core-dumped", "c-assertion");
