@@ -11,8 +11,7 @@
 /* A kept event of the last ones, overwritten in turn: its text lives in a buffer of its own, its
  * captures are taken when somebody asks. */
 struct slot {
-    bool
-        late; /* `event` and the text are still to be made of this line: most are replaced before */
+    bool late; /* `event` and the text are still to be made of `line`: most are replaced before */
     struct bare_line line;
     struct event event;
     size_t text_n;

@@ -26,7 +26,8 @@ struct shapes *shapes_new(struct arena *a, size_t capacity, enum simd simd)
     text += -(uintptr_t)text % WORD; /* a store of 64 bytes fills one line of the cache, not two */
     memset(text, '\n', FRONT);
     s->text = text + FRONT;
-    s->ends = arena_array(a, capacity + 1 + ENDS_AT_ONCE, sizeof *s->ends);
+    const size_t ends = capacity + WORD + ENDS_AT_ONCE; /* those behind the text are written, too */
+    s->ends = arena_array(a, ends, sizeof *s->ends);
     s->newlines = arena_array(a, words, sizeof *s->newlines);
     s->newlines_before = arena_array(a, words, sizeof *s->newlines_before);
     s->digits = arena_array(a, words, sizeof *s->digits);

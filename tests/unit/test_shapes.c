@@ -131,6 +131,24 @@ static void all_ways_to_make_shapes_agree(void **state)
     }
 }
 
+/* As many ends as there can be, and what stands behind the text is more of them. */
+static void a_text_of_ends_alone_with_ends_behind_it_has_room(void **state)
+{
+    (void)state;
+    for (enum simd simd = SIMD_NONE; simd <= simd_best(); simd++) {
+        for (size_t n = 0; n <= 256; n += 32) {
+            char *text = arena_alloc(arena, n + SHAPE_MARGIN);
+            memset(text, '\n', n + SHAPE_MARGIN);
+            struct shapes *s = shapes_new(arena, n, simd);
+            char *behind = arena_copy(arena, "kept", 4); /* the next block of the arena */
+            shapes_take(s, text, n);
+            assert_int_equal(s->n, n);
+            assert_lines(s, text, n);
+            assert_memory_equal(behind, "kept", 4);
+        }
+    }
+}
+
 static void lines_of_one_shape_have_one_hash_whatever_follows(void **state)
 {
     (void)state;
@@ -553,6 +571,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digits_and_hexadecimal_numbers_lose_their_values),
         cmocka_unit_test(all_ways_to_make_shapes_agree),
+        cmocka_unit_test(a_text_of_ends_alone_with_ends_behind_it_has_room),
         cmocka_unit_test(lines_of_one_shape_have_one_hash_whatever_follows),
         cmocka_unit_test(lines_with_letters_that_could_cancel_out_have_other_hashes),
         cmocka_unit_test(expressions_that_tell_digits_apart_are_known),
