@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arena of malloc'd blocks in a list, newest first. */
+/*
+ * Arena of malloc'd blocks in a list, newest first. In a build with AddressSanitizer what was not handed out is
+ * poisoned, with a red zone behind each piece: one that is written or read beyond its end is found like one of malloc.
+ */
 #include "base/arena.h"
 
 #include <stdarg.h>
@@ -7,6 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__SANITIZE_ADDRESS__) /* gcc */
+# define SANITIZED 1
+#elif defined(__has_feature) /* clang */
+# if __has_feature(address_sanitizer)
+#  define SANITIZED 1
+# endif
+#endif
+#if defined(SANITIZED)
+# include <sanitizer/asan_interface.h>
+# define RED_ZONE 16
+#else
+# define RED_ZONE                              0
+# define ASAN_POISON_MEMORY_REGION(at, size)   ((void)(at), (void)(size))
+# define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
 
 enum {
     ALIGN = 16,
@@ -87,6 +106,7 @@ static struct block *block_push(struct arena *a, size_t need)
     b->older = a->top;
     b->size = size;
     b->used = 0;
+    ASAN_POISON_MEMORY_REGION(b->data, size);
     a->top = b;
     a->reserved += size;
     if (a->next_block < MAX_BLOCK) {
@@ -95,18 +115,25 @@ static struct block *block_push(struct arena *a, size_t need)
     return b;
 }
 
+/* What a piece of this size takes of its block. */
+static size_t need_of(size_t size)
+{
+    return ((size + ALIGN - 1) & ~(size_t)(ALIGN - 1)) + RED_ZONE;
+}
+
 void *arena_alloc(struct arena *a, size_t size)
 {
-    if (size > SIZE_MAX - ALIGN) {
+    if (size > SIZE_MAX - ALIGN - RED_ZONE) {
         arena_exhausted("out of memory: a size does not fit in the address space");
     }
-    size_t need = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    size_t need = need_of(size);
     struct block *b = a->top;
     if (b == NULL || need > b->size - b->used) {
         b = block_push(a, need);
     }
     void *p = b->data + b->used;
     b->used += need;
+    ASAN_UNPOISON_MEMORY_REGION(p, size);
     memset(p, 0, size);
     return p;
 }
@@ -153,12 +180,13 @@ char *arena_fmt(struct arena *a, const char *fmt, ...)
 void *arena_grow(struct arena *a, void *old, size_t old_size, size_t new_size)
 {
     struct block *b = a->top;
-    size_t old_need = (old_size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    size_t old_need = need_of(old_size);
     if (old != NULL && b != NULL && (unsigned char *)old + old_need == b->data + b->used &&
         new_size >= old_size && new_size - old_size <= b->size - b->used) {
-        size_t new_need = (new_size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+        size_t new_need = need_of(new_size);
         if (new_need - old_need <= b->size - b->used) {
             b->used += new_need - old_need;
+            ASAN_UNPOISON_MEMORY_REGION(old, new_size);
             memset((unsigned char *)old + old_size, 0, new_size - old_size);
             return old;
         }
@@ -185,6 +213,7 @@ void arena_rewind(struct arena *a, struct arena_mark mark)
     }
     if (a->top != NULL) {
         a->top->used = mark.used;
+        ASAN_POISON_MEMORY_REGION(a->top->data + mark.used, a->top->size - mark.used);
     }
 }
 

@@ -83,7 +83,8 @@ static unsigned char *candidates(struct scanner *s, const struct lines *lines)
     for (size_t i = 0; i < lines->count; i++) {
         struct str line = lines->items[i];
         struct shapes *shapes = shapes_new(arena, line.n, simd_best());
-        shapes_take(shapes, line.p, line.n);
+        char *text = arena_alloc(arena, line.n + SHAPE_MARGIN);
+        shapes_take(shapes, memcpy(text, line.p, line.n), line.n);
         struct scan_hit *hits;
         size_t count;
         struct err err;
