@@ -23,7 +23,9 @@ enum {
     STRANGERS_MAX = 64,
     HELLO_MAX = 512,
     READ_BYTES = 1024,
-    RETRY_NS = 100000000
+    RETRY_NS = 100000000,
+    WRITE_S = 60,
+    SEND_S = 10 /* of rank 0, for which all others wait */
 };
 
 double rendezvous_now_s(void)
@@ -308,7 +310,7 @@ void rendezvous_send(struct rendezvous *r, int rank, const char *line)
 {
     struct rendezvous_peer *p = &r->peers[rank];
     struct err err;
-    if (p->fd >= 0 && rendezvous_write(p->fd, str_of(line), &err) != ST_OK) {
+    if (p->fd >= 0 && rendezvous_write_within(p->fd, str_of(line), SEND_S, &err) != ST_OK) {
         shutdown(p->fd, SHUT_RDWR); /* next() tells that it is gone */
     }
 }
@@ -412,13 +414,35 @@ enum status rendezvous_connect(struct arena *a, const struct rendezvous_place *p
                             err);
 }
 
-enum status rendezvous_write(int fd, struct str line, struct err *err)
+/* Waits until some more can be sent. */
+static enum status wait_for_room(int fd, double seconds, struct err *err)
+{
+    const double until = rendezvous_now_s() + seconds;
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = POLLOUT};
+        double left = until - rendezvous_now_s();
+        if (!(left > 0)) {
+            return err_set(err, ST_IO, "the other side does not read what it is sent, for %.3g s",
+                           seconds);
+        }
+        if (poll(&p, 1, (int)(left * 1000) + 1) > 0) {
+            return ST_OK;
+        }
+    }
+}
+
+enum status rendezvous_write_within(int fd, struct str line, double seconds, struct err *err)
 {
     struct str parts[] = {line, STR("\n")};
     for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
         while (parts[i].n != 0) {
-            ssize_t n = send(fd, parts[i].p, parts[i].n, MSG_NOSIGNAL | (i == 0 ? MSG_MORE : 0));
+            ssize_t n = send(fd, parts[i].p, parts[i].n,
+                             MSG_NOSIGNAL | MSG_DONTWAIT | (i == 0 ? MSG_MORE : 0));
             if (n < 0 && errno == EINTR) {
+                continue;
+            }
+            if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
+                TRY(wait_for_room(fd, seconds, err));
                 continue;
             }
             if (n <= 0) {
@@ -428,4 +452,9 @@ enum status rendezvous_write(int fd, struct str line, struct err *err)
         }
     }
     return ST_OK;
+}
+
+enum status rendezvous_write(int fd, struct str line, struct err *err)
+{
+    return rendezvous_write_within(fd, line, WRITE_S, err);
 }

@@ -75,7 +75,10 @@ void rendezvous_close(struct rendezvous *r);
 enum status rendezvous_connect(struct arena *a, const struct rendezvous_place *place,
                                double until_s, int *ret_fd, struct err *err) MUST_USE;
 
-/* A line and its end over such a connection. */
+/* A line and its end over such a connection. ST_IO when it broke, or when the other side reads nothing for `seconds`
+ * while the line waits; rendezvous_write() gives it a minute. */
+enum status rendezvous_write_within(int fd, struct str line, double seconds,
+                                    struct err *err) MUST_USE;
 enum status rendezvous_write(int fd, struct str line, struct err *err) MUST_USE;
 
 double rendezvous_now_s(void); /* CLOCK_MONOTONIC */

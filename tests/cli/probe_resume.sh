@@ -3,15 +3,12 @@
 # assay probe --resume: a campaign killed in the middle goes on, and its totals are those of one that was not.
 . "$(dirname "$0")/lib.sh"
 library=$FAKES/libblas_wide.so
-probe() {
-    "$ASSAY" probe --library "$library" --dtype f32 --dtype f64 --json "$@"
-}
 expect "uninterrupted" 1 "$ASSAY" probe --library "$library" --dtype f32 --dtype f64 --json
 cp "$TMP/out" "$TMP/whole"
 # Killed twice, each time when the state on the disk has grown.
 counted=0
 for round in 1 2; do
-    probe --resume "$TMP/state" >"$TMP/killed" 2>/dev/null &
+    "$ASSAY" probe --library "$library" --dtype f32 --dtype f64 --json --resume "$TMP/state" >"$TMP/killed" 2>/dev/null &
     child=$!
     for _ in $(seq 600); do
         now=$(awk '/^counts/ {print $2}' "$TMP/state" 2>/dev/null || true)

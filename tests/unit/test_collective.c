@@ -126,6 +126,40 @@ static void strangers_are_turned_away(void **state)
     arena_free(a);
 }
 
+/* A rank that talks and never reads fills the socket: rank 0 must not wait for it for ever. */
+static void a_rank_that_does_not_read_holds_nobody_up(void **state)
+{
+    enum {
+        LINES_MAX = 100000
+    };
+
+    (void)state;
+    struct arena *a = arena_new(0);
+    struct err err = {0};
+    struct rendezvous r;
+    struct rendezvous_place place = {.key = "k", .rank = 0, .ranks = 2};
+    struct rendezvous_place other = place;
+    int rank = -1;
+    struct str line = {0};
+    int fd;
+    place.socket = other.socket = arena_fmt(a, "assay-deaf-%d", (int)getpid());
+    other.rank = 1;
+    assert_int_equal(rendezvous_listen(a, &place, &r, &err), ST_OK);
+    assert_int_equal(rendezvous_connect(a, &other, 0, &fd, &err), ST_OK);
+    assert_int_equal(next(&r, &rank, &line), RENDEZVOUS_CAME);
+    double began = rendezvous_now_s();
+    enum status status = ST_OK;
+    for (int i = 0; i < LINES_MAX && status == ST_OK; i++) {
+        status = rendezvous_write_within(r.peers[1].fd, STR("go"), 0.2, &err);
+    }
+    assert_int_equal(status, ST_IO);
+    assert_non_null(strstr(err.text, "does not read"));
+    assert_true(rendezvous_now_s() - began < 60);
+    close(fd);
+    rendezvous_close(&r);
+    arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +167,7 @@ int main(void)
         cmocka_unit_test(data_tell_ranks_and_trials_apart),
         cmocka_unit_test(sizes_and_factors),
         cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(a_rank_that_does_not_read_holds_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
