@@ -190,10 +190,10 @@ static void enter_needle(struct sieve *s, uint32_t index)
     }
 }
 
+/* By the upper bits of the product: the lower ones do not depend on the group's upper ones. */
 static uint32_t slot_of(const struct sieve *s, uint32_t group)
 {
-    return group * HASH >>
-           s->slot_shift; /* the lower bits do not depend on the group's upper ones */
+    return group * HASH >> s->slot_shift;
 }
 
 /* Sorts the entries by slot, so that those of one slot lie side by side. */
